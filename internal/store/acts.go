@@ -68,7 +68,8 @@ func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state 
 	f.IDs = ids
 	args := s.arguments()
 	where := s.matching(&f, args)
-	found, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.jobs, s.byPrimary, where, conditions[state], s.forUpdate), args.list...)
+	found, err := read(ctx, s, column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.jobs, s.byPrimary, where, conditions[state], s.forUpdate), args.list...)
 	return found, wrap("lock jobs", err)
 }
 
@@ -86,8 +87,10 @@ func (s *Store) NoteAct(ctx context.Context, act *Act) (id uint64, err error) {
 	if act.Operation > 0 {
 		operation = act.Operation
 	}
-	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(cut(act.Why, whyMax)), act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
-	query := fmt.Sprintf("INSERT INTO %s (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed) VALUES (%s%s)%s",
+	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(cut(act.Why, whyMax)),
+		act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
+	query := fmt.Sprintf("INSERT INTO %s (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed) "+
+		"VALUES (%s%s)%s",
 		s.acts, s.now, strings.Repeat(", ?", len(args)), s.returning)
 	if s.returning != "" {
 		ids, err := read(ctx, s, column[uint64], query, args...)
@@ -154,7 +157,8 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 		id := strconv.FormatUint(f.Job, 10)
 		and("last_job >= %s", args.id(f.Job))
 		and("first_job <= %s", args.id(f.Job))
-		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)", args.value(id), args.value(id+",%"), args.value("%,"+id), args.value("%,"+id+",%"))
+		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)",
+			args.value(id), args.value(id+",%"), args.value("%,"+id), args.value("%,"+id+",%"))
 	}
 	if len(f.Types) > 0 {
 		and("job_type IN (%s)", numbers(f.Types))
@@ -176,8 +180,12 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 	if f.Before > 0 {
 		and("id < %s", args.id(f.Before))
 	}
-	return fmt.Sprintf("SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, "+
-		"COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at FROM %s WHERE %s ORDER BY id DESC LIMIT %s",
+	return fmt.Sprintf("SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, "+
+		"COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, "+
+		"COALESCE(worker, '') AS worker, touched_at "+
+		"FROM %s "+
+		"WHERE %s "+
+		"ORDER BY id DESC LIMIT %s",
 		s.acts, strings.Join(where, " AND "), args.number(int64(limit))), args.list
 }
 
@@ -187,7 +195,8 @@ func collectActs(rows *sql.Rows) ([]Act, error) {
 		jobs string
 	}
 	list, err := each(func(r *row) []any {
-		return []any{&r.ID, &r.At, &r.Actor, &r.Verb, &r.Why, &r.JobType, &r.jobs, &r.Detail, &r.Changed, &r.Operation, &r.State, &r.Reached, &r.LastID, &r.Skipped, &r.Worker, &r.TouchedAt}
+		return []any{&r.ID, &r.At, &r.Actor, &r.Verb, &r.Why,
+			&r.JobType, &r.jobs, &r.Detail, &r.Changed, &r.Operation, &r.State, &r.Reached, &r.LastID, &r.Skipped, &r.Worker, &r.TouchedAt}
 	})(rows)
 	acts := make([]Act, len(list))
 	for i := range list {

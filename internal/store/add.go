@@ -57,10 +57,12 @@ func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *
 	args := s.arguments()
 	columns := plainColumns
 	params, long := inColumns(job.Params)
-	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s", args.value(params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
+	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s",
+		args.value(params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
 	if !job.plain() {
 		columns += furtherColumns
-		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
+		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s",
+			job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
 	}
 	if long != "" {
 		columns += longColumn
@@ -223,7 +225,8 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		}
 		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
 		if further {
-			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s", job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
+			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s",
+				job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
 		}
 		if anyLong {
 			rows.WriteString(", " + args.orNull(long))
@@ -280,9 +283,13 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, NULLIF(key, ''), %s, NULLIF(most, %d), NULLIF(meta, ''), NULLIF(grouping, '')%s "+
-		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) ORDER BY n%s%s",
-		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, NotSet, long, made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
+	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) "+
+		"SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, NULLIF(key, ''), %s, "+
+		"NULLIF(most, %d), NULLIF(meta, ''), NULLIF(grouping, '')%s "+
+		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) "+
+		"ORDER BY n%s%s",
+		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, NotSet, long,
+		made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
 }
 
 // quoted writes a text as an element of an array.

@@ -29,7 +29,11 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 	args := s.arguments()
 	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
 	parts := []string{
-		fmt.Sprintf("SELECT %d AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(workers, 0), %s, %s, %s AS actor, %s AS why FROM %s AS kind WHERE job_type = %s",
+		fmt.Sprintf(
+			"SELECT %d AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), "+
+				"COALESCE(cron_at, 0), COALESCE(workers, 0), %s, %s, %s AS actor, %s AS why "+
+				"FROM %s AS kind "+
+				"WHERE job_type = %s",
 			kind, pauseEnd, s.exactly("COALESCE(rate, 0)"), s.ofPause("actor"), s.ofPause("why"), s.types, args.number(int64(jobType))),
 		fmt.Sprintf("SELECT %d, lock_name, state, term, told_at, 0, 0, 0, 0, '', '' FROM %s WHERE lock_name = %s OR lock_name LIKE %s",
 			line, s.lines, args.value(lease), args.value(lease+"/%")),
@@ -53,7 +57,8 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 	for _, r := range rows {
 		switch n := &r.numbers; r.part {
 		case kind:
-			b.Kind = &KnownType{JobType: jobType, Name: r.name, Settings: r.state, Paused: n[0], PausedUntil: n[4], PausedBy: r.by, PausedWhy: r.why, ToldAt: n[1], CronAt: n[2], Limits: Limits{Workers: int(n[3]), Rate: r.rate}}
+			b.Kind = &KnownType{JobType: jobType, Name: r.name, Settings: r.state,
+				Paused: n[0], PausedUntil: n[4], PausedBy: r.by, PausedWhy: r.why, ToldAt: n[1], CronAt: n[2], Limits: Limits{Workers: int(n[3]), Rate: r.rate}}
 		case line:
 			told := Line{Lease: r.name, Term: n[0], ToldAt: n[1]}
 			_ = json.Unmarshal([]byte(r.state), &told.LineState) // a later version may have written it

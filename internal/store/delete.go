@@ -32,7 +32,8 @@ func (o *Old) condition(args *arguments) string {
 	var either []string
 	for _, before := range slices.Sorted(maps.Keys(statuses)) {
 		slices.Sort(statuses[before])
-		either = append(either, fmt.Sprintf("job_status IN (%s) AND update_time < %s AND create_time < %s", numbers(statuses[before]), args.number(before), args.number(before)))
+		either = append(either,
+			fmt.Sprintf("job_status IN (%s) AND update_time < %s AND create_time < %s", numbers(statuses[before]), args.number(before), args.number(before)))
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
 }
@@ -210,7 +211,9 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 func (s *Store) deleteStrays(ctx context.Context, page *OldPage, steps *Steps, d *Deletion) (more bool, err error) {
 	err = steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
 		args := s.arguments()
-		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id FROM %s WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
+		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id "+
+			"FROM %s "+
+			"WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
 			s.attempts, args.id(page.after), args.id(page.upTo), s.jobs, steps.strays())), args.list...)
 		if more = len(strays) == steps.strays(); err == nil && len(strays) > 0 {
 			err = s.deleteAttempts(ctx, strays)

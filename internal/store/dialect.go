@@ -24,17 +24,18 @@ type dialect struct {
 	inTime string
 
 	// The clock that leases go by, and the column that holds it.
-	leaseNow       string // as fine as lock_until is
-	leaseRounded   string // rounded to what lock_until can hold
-	leaseMillis    string // in milliseconds
-	fromUnix       string // format: unix seconds to a timestamp
-	toUnix         string // format: a timestamp to unix seconds
-	exact          string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
-	greatest       string // the function that returns the larger of two values …
-	least          string // … and the smaller
-	quotient       string // the operator that divides whole numbers, and drops the remainder
-	leaseUpdate    string // UPDATE of shedlock_tab, safe from the session's time zone
-	unlockedLeases string // format: the same, with its assignments and conditions, of leases with one of the names in a list, which nobody else has locked …
+	leaseNow     string // as fine as lock_until is
+	leaseRounded string // rounded to what lock_until can hold
+	leaseMillis  string // in milliseconds
+	fromUnix     string // format: unix seconds to a timestamp
+	toUnix       string // format: a timestamp to unix seconds
+	exact        string // format: a number with a fraction as it is sent to us, so that no setting of the session rounds its text
+	greatest     string // the function that returns the larger of two values …
+	least        string // … and the smaller
+	quotient     string // the operator that divides whole numbers, and drops the remainder
+	leaseUpdate  string // UPDATE of shedlock_tab, safe from the session's time zone
+	// format: the same, with its assignments and conditions, of leases with one of the names in a list, which nobody else has locked …
+	unlockedLeases string
 	namesFirst     bool   // … and the list comes before the arguments of the assignments
 	orLater        string // end of an INSERT of lines that overwrites an existing row unless its term is a later one
 	ifMore         string // end of an INSERT of stats that overwrites an existing row if it has counted less
@@ -58,13 +59,14 @@ type dialect struct {
 	idStep string
 
 	// Rows that are found.
-	byPrimary   string                            // index hint: by id
-	byDue       string                            // index hint: by job_type, job_status, priority, start_time, id
-	byKey       string                            // index hint: by job_key, unique_in
-	byGroup     string                            // index hint: by job_group
-	deleteFrom  string                            // format: start of a DELETE that finds its rows by the primary key
-	deletes     string                            // DELETE, and …
-	updates     string                            // … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
+	byPrimary  string // index hint: by id
+	byDue      string // index hint: by job_type, job_status, priority, start_time, id
+	byKey      string // index hint: by job_key, unique_in
+	byGroup    string // index hint: by job_group
+	deleteFrom string // format: start of a DELETE that finds its rows by the primary key
+	deletes    string // DELETE, and …
+	// … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
+	updates     string
 	lockingRead string                            // end of a SELECT that sees what is committed, not the transaction's snapshot
 	forUpdate   string                            // end of a SELECT that locks its rows until the end of the transaction
 	skipLocked  string                            // behind forUpdate: leaves out rows that others have locked; empty: the database cannot
@@ -99,14 +101,16 @@ type dialect struct {
 	patient       string // takes that back; empty: the end of the transaction does that
 
 	// How statements are sent.
-	begin          string // begins a transaction that will write
-	bind           int    // how arguments are written: a constant of sqlx
-	bindsNumbers   bool   // numbers that differ from one read to the next are arguments, see postgres.go
-	session        string // reads whether this session commits by itself, and whether replicas are sent its statements: see sessionOf; empty: every session does, and none are
-	asksFirst      bool   // which rows are locked is asked by a statement of its own: replicas are sent the others, see forStatements
-	oneWriter      bool   // only one statement at a time can write
-	failureEndsAll bool   // a statement that fails ends its transaction
-	reservesConns  bool   // a second connection works beside a pool of one
+	begin        string // begins a transaction that will write
+	bind         int    // how arguments are written: a constant of sqlx
+	bindsNumbers bool   // numbers that differ from one read to the next are arguments, see postgres.go
+	// reads whether this session commits by itself, and whether replicas are sent its statements: see sessionOf; empty: every session does,
+	// and none are
+	session        string
+	asksFirst      bool // which rows are locked is asked by a statement of its own: replicas are sent the others, see forStatements
+	oneWriter      bool // only one statement at a time can write
+	failureEndsAll bool // a statement that fails ends its transaction
+	reservesConns  bool // a second connection works beside a pool of one
 }
 
 func dialectOf(ctx context.Context, db DB) (dialect, error) {
@@ -133,7 +137,8 @@ func dialectOf(ctx context.Context, db DB) (dialect, error) {
 // plusUnusable adds 4 to what is read of a session if its SELECTs return the first few rows and leave out the others, 8 if each COMMIT
 // begins another transaction, 16 if it reads what others have not committed, and 32 if an empty text is NULL in it. The comments are for
 // MySQL and for MariaDB, which call an isolation differently.
-const plusUnusable = " + 4 * (@@sql_select_limit < " + rowsLeast + ") + 8 * (@@completion_type = 'CHAIN') + 32 * (@@sql_mode LIKE '%EMPTY_STRING_IS_NULL%')" +
+const plusUnusable = " + 4 * (@@sql_select_limit < " + rowsLeast + ") + 8 * (@@completion_type = 'CHAIN')" +
+	" + 32 * (@@sql_mode LIKE '%EMPTY_STRING_IS_NULL%')" +
 	"/*!80000 + 16 * (@@transaction_isolation = 'READ-UNCOMMITTED') *//*M! + 16 * (@@tx_isolation = 'READ-UNCOMMITTED') */"
 
 // rowsLeast is how many rows a SELECT without a LIMIT must be able to return: there may be as many types and leases.
@@ -155,11 +160,16 @@ func (d dialect) sessionOf(ctx context.Context, db DB) (is sessionIs, err error)
 	n, _ := strconv.Atoi(text)
 	switch {
 	case n&8 != 0:
-		err = unusable("in the sessions of this database, each COMMIT begins another transaction, since completion_type is CHAIN, and nobody would commit what is written in it; set it to NO_CHAIN")
+		err = unusable(
+			"in the sessions of this database, each COMMIT begins another transaction, since completion_type is CHAIN, and nobody would commit what is " +
+				"written in it; set it to NO_CHAIN")
 	case n&32 != 0:
-		err = unusable("in the sessions of this database an empty text is NULL, since sql_mode has EMPTY_STRING_IS_NULL, and the tables have columns that are never NULL; take it out of sql_mode, or set another sql_mode in the DSN")
+		err = unusable(
+			"in the sessions of this database an empty text is NULL, since sql_mode has EMPTY_STRING_IS_NULL, and the tables have columns that are never " +
+				"NULL; take it out of sql_mode, or set another sql_mode in the DSN")
 	case n&4 != 0:
-		err = unusable("the sessions of this database return only the first rows of a SELECT, since sql_select_limit is less than " + rowsLeast + ", and leave out the others without a word; set it to DEFAULT, or by sql_select_limit=18446744073709551615 in the DSN")
+		err = unusable("the sessions of this database return only the first rows of a SELECT, since sql_select_limit is less than " +
+			rowsLeast + ", and leave out the others without a word; set it to DEFAULT, or by sql_select_limit=18446744073709551615 in the DSN")
 	}
 	return sessionIs{commits: n&1 != 0, statements: n&2 != 0, seesAll: n&16 != 0}, err
 }

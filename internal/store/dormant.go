@@ -24,10 +24,13 @@ func dormant(name string) string { return DormantPrefix + strings.TrimPrefix(nam
 func (s *Store) LayDown(ctx context.Context, name, owner string) error {
 	// If there are both rows, somebody who knows no dormant types has made the second one. Its term is the larger one, since it came
 	// from the clock. MySQL lets a DELETE read its own table in a derived table only.
-	_, err := s.exec(ctx, fmt.Sprintf("%[2]s FROM %[1]s WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)", s.leases, s.deletes), dormant(name), name, owner)
+	_, err := s.exec(ctx, fmt.Sprintf("%[2]s FROM %[1]s "+
+		"WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)",
+		s.leases, s.deletes), dormant(name), name, owner)
 	if err == nil {
 		var n int
-		n, err = s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_name = ?, lock_until = %s", s.timestamp(s.leaseNow)), []any{dormant(name)}, "locked_by = ?", owner)
+		n, err = s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_name = ?, lock_until = %s", s.timestamp(s.leaseNow)),
+			[]any{dormant(name)}, "locked_by = ?", owner)
 		if err == nil && n == 0 {
 			err = s.unlessLocked(ctx, name, owner)
 		}
@@ -45,7 +48,8 @@ func (s *Store) Wake(ctx context.Context, names []string) error {
 		asleep[i] = dormant(name)
 		args = append(args, asleep[i], name)
 	}
-	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_name = CASE lock_name%s END WHERE lock_name IN (?)", s.leaseUpdate, strings.Repeat(" WHEN ? THEN ?", len(names))), append(args, asleep)...)
+	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_name = CASE lock_name%s END WHERE lock_name IN (?)",
+		s.leaseUpdate, strings.Repeat(" WHEN ? THEN ?", len(names))), append(args, asleep)...)
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}

@@ -239,7 +239,10 @@ func (s *Store) Errors(ctx context.Context, jobTypes []int32, from int64, most i
 	}
 	args := s.arguments()
 	rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.state} }),
-		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, state FROM %s WHERE job_type IN (%s) AND begins_at >= %s AND state LIKE '%%\"errors\":%%' ORDER BY begins_at DESC LIMIT %s",
+		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, state "+
+			"FROM %s "+
+			"WHERE job_type IN (%s) AND begins_at >= %s AND state LIKE '%%\"errors\":%%' "+
+			"ORDER BY begins_at DESC LIMIT %s",
 			s.stats, numbers(jobTypes), args.number(from), args.number(int64(most))), args.list...)
 	all := make([]SpanErrors, len(rows))
 	for i := range rows {

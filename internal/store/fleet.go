@@ -33,14 +33,19 @@ const (
 // and Fleet compares them: with 250 leases, that saves MySQL and MariaDB a fifth of the statement's cost.
 func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err error) {
 	query := fmt.Sprintf("SELECT lock_name, locked_by, term, running, layout, %s AS held_until FROM %s WHERE %s"+
-		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' WHEN %s THEN '%s' ELSE '%s' END, job_type, COALESCE(workers, 0), COALESCE(layout, 0), %s FROM %s WHERE %s"+
-		" UNION ALL SELECT '', '%s', 0, 0, 0, %s UNION ALL SELECT '', '%s', 0, 0, 0, %s",
-		s.exactly(s.unix("lock_until")), s.leases, beginsWith(prefixes), aboutType, s.pauseOver(), aboutOver, aboutPaused, s.exactly("COALESCE(rate, 0)"), s.types, s.steered, aboutNow, s.nowMicros, aboutLeaseNow, s.exactly(s.leaseNow))
+		" UNION ALL SELECT '', CASE WHEN paused_at IS NULL THEN '%s' WHEN %s THEN '%s' ELSE '%s' END, job_type, "+
+		"COALESCE(workers, 0), COALESCE(layout, 0), %s FROM %s WHERE %s"+
+		" UNION ALL SELECT '', '%s', 0, 0, 0, %s"+
+		" UNION ALL SELECT '', '%s', 0, 0, 0, %s",
+		s.exactly(s.unix("lock_until")), s.leases, beginsWith(prefixes),
+		aboutType, s.pauseOver(), aboutOver, aboutPaused, s.exactly("COALESCE(rate, 0)"), s.types, s.steered,
+		aboutNow, s.nowMicros, aboutLeaseNow, s.exactly(s.leaseNow))
 	type row struct {
 		Seen
 		until float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Owner, &r.Term, &r.Running, &r.Layout, &r.until} }), s.fromPrimary(query))
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Owner, &r.Term, &r.Running, &r.Layout, &r.until} }),
+		s.fromPrimary(query))
 	f.Layouts, f.Limits = map[int32]int64{}, map[int32]Limits{}
 	leaseNow := 0.0
 	rows = slices.DeleteFunc(rows, func(r row) bool {
@@ -96,8 +101,13 @@ type Holding struct {
 // Holdings is Fleet for somebody who only looks, in the order of the names, and with the times. Closed leases are left out. It may
 // be asked of a replica.
 func (s *Store) Holdings(ctx context.Context, prefixes []string) ([]Holding, error) {
-	query := fmt.Sprintf("SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[8]s AS now_micros, %[3]s AS held_since, %[7]s AS held_until FROM %[4]s WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s ORDER BY lock_name",
-		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")), s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")), s.nowMicros)
+	query := fmt.Sprintf(
+		"SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[8]s AS now_micros, %[3]s AS held_since, %[7]s AS held_until "+
+			"FROM %[4]s "+
+			"WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s "+
+			"ORDER BY lock_name",
+		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")),
+		s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")), s.nowMicros)
 	type row struct {
 		Holding
 		now int64
@@ -126,7 +136,8 @@ func beginsWith(prefixes []string) string {
 // lockSeconds, and how many jobs run under it. It changes nothing if the row belongs to somebody else. Sent again, it changes
 // nothing that matters.
 func (s *Store) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
-	query := fmt.Sprintf("%s SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = %s, lock_until = %s WHERE lock_name = ? AND locked_by IN ('', ?)",
+	query := fmt.Sprintf("%s SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = %s, lock_until = %s "+
+		"WHERE lock_name = ? AND locked_by IN ('', ?)",
 		s.leaseUpdate, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)))
 	n, err := s.exec(ctx, query, term, layout, owner, running, name, owner)
 	if err == nil && n == 0 {
@@ -167,7 +178,8 @@ func (s *Store) EndedLeases(ctx context.Context, prefixes []string) (names []str
 
 // DropEnded deletes the rows of these leases, as far as they have ended.
 func (s *Store) DropEnded(ctx context.Context, names []string) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND %s <= %s", s.deletes, s.leases, s.unix("lock_until"), s.leaseNow), names)
+	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND %s <= %s", s.deletes, s.leases, s.unix("lock_until"), s.leaseNow),
+		names)
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}

@@ -80,8 +80,9 @@ type Marked struct {
 // another term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }), s.fromPrimary(fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
-		s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
+	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }),
+		s.fromPrimary(fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
+			s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
 	return rows, wrap("read back marked jobs", err)
 }
 
@@ -89,7 +90,8 @@ func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Mar
 // are missing are locked or gone. A database that locks no rows, or cannot leave out locked ones, shows all that are there.
 func (s *Store) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
 	args := s.arguments()
-	free, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s%s", s.jobs, s.byPrimary, args.in(s, ids), s.forUpdate, s.skipLocked), args.list...)
+	free, err := read(ctx, s, column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s%s", s.jobs, s.byPrimary, args.in(s, ids), s.forUpdate, s.skipLocked), args.list...)
 	return free, wrap("look at locked jobs", err)
 }
 
@@ -138,7 +140,8 @@ type Final struct {
 }
 
 func (o Final) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s", s.jobs, s.byPrimary, o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s",
+		s.jobs, s.byPrimary, o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Final) doing() string { return "finish jobs" }
@@ -155,8 +158,11 @@ type Again struct {
 }
 
 func (o Again) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))), o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+	return fmt.Sprintf("UPDATE %s %s "+
+		"SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s "+
+		"WHERE %s",
+		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))),
+		o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }
@@ -167,7 +173,10 @@ func (Again) doing() string { return "put back jobs" }
 type NotStarted struct{ Marked Version }
 
 func (o NotStarted) statement(s *Store, ids []uint64) string {
-	return fmt.Sprintf("UPDATE %[1]s %[2]s SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > %[3]s + %[4]d THEN %[3]s ELSE start_time END, update_time = %[5]s WHERE %[6]s AND changes = %[7]d",
+	return fmt.Sprintf("UPDATE %[1]s %[2]s "+
+		"SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > %[3]s + %[4]d THEN %[3]s ELSE start_time END, "+
+		"update_time = %[5]s "+
+		"WHERE %[6]s AND changes = %[7]d",
 		s.jobs, s.byPrimary, s.nowOnce(), waitsNot, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
 }
 
@@ -189,7 +198,9 @@ type Died struct {
 
 func (o Died) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf(
-		"UPDATE %s %s SET lost = lost + 1, term = %d, job_status = "+failed+", update_time = %s WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
+		"UPDATE %s %s "+
+			"SET lost = lost + 1, term = %d, job_status = "+failed+", update_time = %s "+
+			"WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
 		s.jobs, s.byPrimary, o.Term, s.nowOnce(), s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
 }
 

@@ -13,7 +13,9 @@ import (
 // alone. So it counts most of each of six kinds of rows, and more says that there may be others. Rows whose priority is none of
 // the [Priorities] do not count: there are none of a type that an instance runs. Nor do rows that bear one of these terms of their type,
 // under which jobs run: they have started, however long ago they fell due.
-func (s *Store) CountLate(ctx context.Context, types []int32, before int64, most int, running map[int32][]int64) (late map[int32]int64, more bool, err error) {
+func (s *Store) CountLate(
+	ctx context.Context, types []int32, before int64, most int, running map[int32][]int64,
+) (late map[int32]int64, more bool, err error) {
 	late = map[int32]int64{}
 	if len(types) == 0 {
 		return late, false, nil
@@ -26,8 +28,9 @@ func (s *Store) CountLate(ctx context.Context, types []int32, before int64, most
 			fmt.Sprintf("start_time = 0 AND create_time < %d", before),
 			fmt.Sprintf("start_time IS NULL AND create_time < %d", before),
 		} {
-			parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT %d AS part, job_type FROM %s %s WHERE job_type IN (%s) AND %s AND priority IN (%s) AND %s%s LIMIT %d) AS part",
-				len(parts), s.jobs, s.byDue, numbers(types), status, numbers(Priorities), start, waits, most))
+			parts = append(parts,
+				fmt.Sprintf("SELECT * FROM (SELECT %d AS part, job_type FROM %s %s WHERE job_type IN (%s) AND %s AND priority IN (%s) AND %s%s LIMIT %d) AS part",
+					len(parts), s.jobs, s.byDue, numbers(types), status, numbers(Priorities), start, waits, most))
 		}
 	}
 	type counted struct {

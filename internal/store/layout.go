@@ -44,7 +44,8 @@ func (d dialect) inShard(shard Shard) string {
 
 // Layout reads the layout of a job type; 0: it has none.
 func (s *Store) Layout(ctx context.Context, jobType int32) (int64, error) {
-	found, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT layout FROM %s WHERE job_type = %d AND layout IS NOT NULL", s.types, jobType)))
+	found, err := read(ctx, s, column[int64],
+		s.fromPrimary(fmt.Sprintf("SELECT layout FROM %s WHERE job_type = %d AND layout IS NOT NULL", s.types, jobType)))
 	if err != nil || len(found) == 0 {
 		return 0, wrap("layout", err)
 	}
@@ -90,7 +91,9 @@ func (s *Store) CloseLease(ctx context.Context, name, owner string, layout int64
 	if err != nil || n > 0 {
 		return wrap("close lease", err)
 	}
-	rows, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT term FROM %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d", s.leases, layout)), name, owner)
+	rows, err := read(ctx, s, column[int64],
+		s.fromPrimary(fmt.Sprintf("SELECT term FROM %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d", s.leases, layout)),
+		name, owner)
 	if err == nil && len(rows) > 0 {
 		err = ErrLocked
 	}

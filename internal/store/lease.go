@@ -40,7 +40,8 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 		Seen
 		until, now float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.until, &r.now} }), query, args...)
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.until, &r.now} }),
+		query, args...)
 	seen := make([]Seen, len(rows))
 	for i, r := range rows {
 		seen[i] = r.Seen
@@ -82,7 +83,8 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, la
 	}
 	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	taken, err := s.updateLeases(ctx, names,
-		fmt.Sprintf("term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s", term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), append(args, owner),
+		fmt.Sprintf("term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s",
+			term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), append(args, owner),
 		fmt.Sprintf("%s <= %s AND layout = %d AND running %s %d", s.unix("lock_until"), s.leaseNow, layout, is, Broken))
 	if err != nil {
 		return nil, wrap("take leases", err)
@@ -101,7 +103,8 @@ func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
 		return nil
 	}
 	return fmt.Errorf("%d leases were written, and a read behind that shows %d of them: reads seem to go to a replica, which lags behind; "+
-		"have the reads of this handle go to the primary, where its writes go (docs/databases.md, \"Between the application and the database\")", changed, seen)
+		"have the reads of this handle go to the primary, where its writes go (docs/databases.md, \"Between the application and the database\")",
+		changed, seen)
 }
 
 // heldLeases reads the terms of the leases that the owner holds and that have not expired.
@@ -130,10 +133,13 @@ func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (m
 // more for a lease whose row somebody has locked (see [Store.updateLeases]). If a name is missing, its lease has expired, is
 // somebody else's, or has lost its row. Names and owners are two lists, since each owner is new at every taking: no row can have a name
 // from one lease and an owner from another. Running says how many jobs run under a lease, for those leases whose row says another number.
-func (s *Store) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error) {
+func (s *Store) KeepLeases(
+	ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int,
+) (kept map[string]time.Duration, err error) {
 	numbers, args := setRunning(running)
 	sent := time.Now()
-	n, err := s.updateLeases(ctx, names, fmt.Sprintf("%slock_until = %s", numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), args,
+	n, err := s.updateLeases(ctx, names, fmt.Sprintf("%slock_until = %s", numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))),
+		args,
 		fmt.Sprintf("locked_by IN (?) AND %s > %s", s.unix("lock_until"), s.leaseNow), owners)
 	if err != nil {
 		return nil, wrap("keep leases", err)
@@ -199,7 +205,8 @@ func (s *Store) updateLeases(ctx context.Context, names []string, set string, va
 
 // freeToChange reads which of the leases have rows that nobody has locked.
 func (s *Store) freeToChange(ctx context.Context, names []string) ([]string, error) {
-	query, args, err := sqlx.In(fmt.Sprintf("SELECT lock_name FROM %s FORCE INDEX (PRIMARY) WHERE lock_name IN (?)%s%s", s.leases, s.forUpdate, s.skipLocked), names)
+	query, args, err := sqlx.In(fmt.Sprintf("SELECT lock_name FROM %s FORCE INDEX (PRIMARY) WHERE lock_name IN (?)%s%s",
+		s.leases, s.forUpdate, s.skipLocked), names)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +231,8 @@ var ErrLocked = errors.New("the row of the lease is locked")
 // AbandonLeases ends those of the leases that this owner has. It is for leases that a statement of unknown outcome may have
 // taken. Sent again, it changes nothing that matters.
 func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)), names, owner)
+	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)),
+		names, owner)
 	if err == nil {
 		_, err = s.exec(ctx, query, args...)
 	}
@@ -246,8 +254,9 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast ti
 		return n > 0, wrap("release lease", err)
 	}
 	// No row: the lease is somebody else's, lock_until had the value already, or somebody has locked the row.
-	locked, err := read(ctx, s, column[bool], s.fromPrimary(fmt.Sprintf("SELECT CASE WHEN %s > %s THEN 1 ELSE 0 END AS held FROM %s WHERE lock_name = ? AND locked_by = ?",
-		s.unix("lock_until"), until, s.leases)), name, owner)
+	locked, err := read(ctx, s, column[bool],
+		s.fromPrimary(fmt.Sprintf("SELECT CASE WHEN %s > %s THEN 1 ELSE 0 END AS held FROM %s WHERE lock_name = ? AND locked_by = ?",
+			s.unix("lock_until"), until, s.leases)), name, owner)
 	if err == nil && len(locked) > 0 && locked[0] {
 		return true, wrap("release lease", ErrLocked)
 	}

@@ -107,7 +107,8 @@ func (s *Store) tellLines(ctx context.Context, lines []Line, states []any) error
 		}
 		rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.now), append(args, l.Lease, l.Term, string(state))
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater), args...)
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater),
+		args...)
 	return err
 }
 

@@ -59,8 +59,12 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 	if f.OmitLong {
 		params = "params"
 	}
-	rows, err := read(ctx, s, each(listedPlaces), fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') FROM %s%s ORDER BY id%s LIMIT %s",
-		s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), isUnique, from, where, order, args.number(int64(limit))), args.list...)
+	rows, err := read(ctx, s, each(listedPlaces),
+		fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') "+
+			"FROM %s%s "+
+			"ORDER BY id%s LIMIT %s",
+			s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), isUnique, from, where, order, args.number(int64(limit))),
+		args.list...)
 	for i := range rows {
 		row := &rows[i]
 		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
@@ -80,7 +84,8 @@ func (s *Store) IDs(ctx context.Context, f Filter, limit int) ([]uint64, error) 
 		index, order = s.byPrimary, " ORDER BY id"
 	}
 	where := s.matching(&f, args)
-	ids, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit))), args.list...)
+	ids, err := read(ctx, s, column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit))), args.list...)
 	return ids, wrap("look for jobs", err)
 }
 
@@ -91,7 +96,9 @@ func (s *Store) NextIDs(ctx context.Context, f Filter, limit int) ([]uint64, err
 		index, order = s.byKey, "id + 0" // as in List
 	}
 	where := s.matching(&f, args)
-	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s ORDER BY %s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit)))), args.list...)
+	ids, err := read(ctx, s, column[uint64],
+		s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s ORDER BY %s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit)))),
+		args.list...)
 	slices.Sort(ids)
 	return ids, wrap("look for jobs to change", err)
 }
@@ -192,7 +199,8 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 // AttemptsOf reads the attempts of jobs that are in the log: job by job, in their order.
 func (s *Store) AttemptsOf(ctx context.Context, ids []uint64) ([]Attempt, error) {
 	args := s.arguments()
-	list, err := read(ctx, s, each((*Attempt).places), fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term", attemptColumns, s.attempts, args.oneOf("job_id", ids)), args.list...)
+	list, err := read(ctx, s, each((*Attempt).places),
+		fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term", attemptColumns, s.attempts, args.oneOf("job_id", ids)), args.list...)
 	return list, wrap("read the attempts of jobs", err)
 }
 
@@ -213,7 +221,10 @@ type TypedAttempt struct {
 func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
 	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
 	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName, &a.Gone) }),
-		fmt.Sprintf("SELECT logged.%s, COALESCE(job_type, 0), %s, CASE WHEN id IS NULL THEN 1 ELSE 0 END FROM (SELECT %s FROM %s %s LIMIT %d) AS logged LEFT JOIN %s ON %[7]s.id = logged.job_id ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
+		fmt.Sprintf("SELECT logged.%s, COALESCE(job_type, 0), %s, CASE WHEN id IS NULL THEN 1 ELSE 0 END "+
+			"FROM (SELECT %s FROM %s %s LIMIT %d) AS logged "+
+			"LEFT JOIN %s ON %[7]s.id = logged.job_id "+
+			"ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
 			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.attempts, order, most, s.jobs))
 	return list, wrap("last attempts", err)
 }

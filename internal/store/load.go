@@ -93,12 +93,17 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 	where.WriteByte(')')
 	if len(wanted) == 0 {
 		rows, err := read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, "+groupOf+", %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
-			fmt.Sprintf(s.integer, "job_type"), fmt.Sprintf(s.integer, "create_time"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+			fmt.Sprintf(s.integer, "job_type"), fmt.Sprintf(s.integer, "create_time"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))),
+			args.list...)
 		return rows, wrap("look which ids are taken", err)
 	}
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
-	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s FROM %[3]s %[4]s WHERE %[5]s ORDER BY id LIMIT %[6]s",
-		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s "+
+		"FROM %[3]s %[4]s "+
+		"WHERE %[5]s "+
+		"ORDER BY id LIMIT %[6]s",
+		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"),
+		s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
@@ -175,7 +180,8 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
 	}
-	return s.selectDue(part, s.rowColumns("params", "meta"), fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
+	return s.selectDue(part, s.rowColumns("params", "meta"),
+		fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
@@ -218,8 +224,8 @@ func Lanes() (lanes []Lane) {
 // hand, the nearest of the Priorities. Sent again, it finds nothing to change.
 //
 // It looks for such rows first: an UPDATE along the due index would also lock the rows beside them, and deadlock with a
-// settle of these rows. Rows that others have locked wait for the next call. The look has a part for each stretch of the index. For alternatives, SQLite would read all
-// finished rows of the types.
+// settle of these rows. Rows that others have locked wait for the next call. The look has a part for each stretch of the index: for
+// alternatives, SQLite would read all finished rows of the types.
 func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
@@ -306,7 +312,8 @@ func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []P
 		}
 		var stretches []string
 		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
-			stretches = append(stretches, s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
+			stretches = append(stretches,
+				s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = s.unionAll(stretches)
 		if len(stretches) > 1 {
@@ -362,7 +369,8 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		n    int
 		last uint64
 	}
-	old, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.n, &c.last} }), fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
+	old, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.n, &c.last} }),
+		fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
 	if err != nil {
 		return Place{}, 0, wrap("count abandoned jobs", err)
 	}
@@ -399,7 +407,9 @@ func (s *Store) RunningOfKeys(ctx context.Context, jobType int32, keys []string,
 
 // ofGroups reads a number for each of some groups, from the pending rows of a type for which the condition holds. Rows with a group
 // of their own stand in one index, and rows whose key is their group in another; join makes one number of both.
-func ofGroups[N int | uint64](ctx context.Context, s *Store, number string, jobType int32, groups []string, where func(*arguments) string, join func(a, b N) N) (map[string]N, error) {
+func ofGroups[N int | uint64](
+	ctx context.Context, s *Store, number string, jobType int32, groups []string, where func(*arguments) string, join func(a, b N) N,
+) (map[string]N, error) {
 	args := s.arguments()
 	part := func(column, index, further string) string {
 		return fmt.Sprintf("SELECT %s, %s FROM %s %s WHERE job_type = %s AND %s%s AND %s AND %s GROUP BY %[1]s",

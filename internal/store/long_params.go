@@ -46,6 +46,7 @@ type RunParams struct {
 func (s *Store) LongParams(ctx context.Context, ids []uint64, term int64) ([]RunParams, error) {
 	args := s.arguments()
 	rows, err := read(ctx, s, each(func(p *RunParams) []any { return []any{&p.ID, &p.Attempts, text{&p.Params}} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s", wholeParams, s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
+		"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s",
+		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
 	return rows, wrap("read long parameters", err)
 }

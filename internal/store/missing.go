@@ -9,7 +9,8 @@ import (
 
 // ErrNoTables is the cause of an error if a statement needs a table, a column or an index that is not there. The error
 // says first what the server said.
-var ErrNoTables = errors.New("the tables of persistent-queue are missing in this database, or not up to date: call schema.Migrate, or start a Runner without WithoutMigration, with the same table prefix")
+var ErrNoTables = errors.New("the tables of persistent-queue are missing in this database, or not up to date: call schema.Migrate, " +
+	"or start a Runner without WithoutMigration, with the same table prefix")
 
 // remedied adds [ErrNoTables] to what a server says about a missing table, column or index (1146, 1054, 1176; 42P01,
 // 42703). This package does not know the error types of the drivers, so it goes by the codes; SQLite has no code for it,

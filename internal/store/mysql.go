@@ -38,101 +38,113 @@ func (d dialect) forStatements() dialect {
 
 const passingLocked = " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */" // older servers wait
 
+// mysqlLike is what MySQL, MariaDB and TiDB have in common.
+var mysqlLike = dialect{
+	// UNIX_TIMESTAMP() without an argument and the microseconds of NOW(6) are the same in every session time zone.
+	// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
+	now:       "UNIX_TIMESTAMP()",
+	nowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
+	once:      "%s",
+	seconds:   "(%s) DIV 1000000",
+	// NOW() is the moment at which the statement began, and SYSDATE() is now. Both are local times, so only their difference
+	// says something in every session time zone; while the clocks change, it is an hour off. If it is more than a day, somebody
+	// has set the session's timestamp, which SYSDATE() does not heed. If the server runs with --sysdate-is-now, only statements
+	// that arrive late find that they are.
+	//
+	// If a row is looked at too late, the sum is out of range. This error undoes what the statement has done to other rows
+	// before, while it was in time: otherwise they would be committed now.
+	inTime: "IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
+		"AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)",
+
+	leaseNow:     "UNIX_TIMESTAMP()",
+	leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
+	leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
+	fromUnix:     "FROM_UNIXTIME(%s)",
+	toUnix:       "UNIX_TIMESTAMP(%s)",
+	exact:        "%s",
+	greatest:     "GREATEST",
+	least:        "LEAST",
+	quotient:     "DIV",
+	// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
+	// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement
+	// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and
+	// later).
+	leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
+	// An UPDATE passes over locked rows if it joins the rows that are not. The limit keeps MySQL from merging the derived table into the
+	// join, where nothing would be left out. Safe updates would refuse the join, since it reads all of the derived table.
+	unlockedLeases: "/*M! SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ " +
+		"UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ " +
+		"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + passingLocked + ") " +
+		"AS unlocked_leases " +
+		"STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked SET %s WHERE %s",
+	namesFirst: true,
+	// The columns are set in this order, and each sees what was set before it.
+	orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), " +
+		"state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
+	ifMore: " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
+	ifKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
+		" how = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(how), how)",
+	// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC, and to
+	// take a join for safe.
+	ownSession: "SET time_zone = '+00:00', sql_safe_updates = 0",
+
+	insertNew: "INSERT IGNORE INTO",
+	// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
+	// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
+	unlessRow:    func(key string) string { return " ON DUPLICATE KEY UPDATE " + key + " = " + key },
+	addMany:      addByValues,
+	addManyNew:   addNewByValues,
+	addScheduled: addScheduledSoon,
+	idStep:       "SELECT @@auto_increment_increment",
+
+	// Without a hint, the optimizer may scan all of a small or freshly filled table, which locks every row and gap.
+	byPrimary:   "FORCE INDEX (PRIMARY)",
+	byDue:       "FORCE INDEX (async_job_due)",
+	byKey:       "FORCE INDEX (async_job_key)",
+	byGroup:     "FORCE INDEX (async_job_group)",
+	deleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
+	deletes:     despiteSafeUpdates("DELETE"),
+	updates:     despiteSafeUpdates("UPDATE"),
+	ofTypes:     "job_type IN (%s)", // by the primary key
+	lockingRead: " LOCK IN SHARE MODE",
+	forUpdate:   " FOR UPDATE",
+	skipLocked:  passingLocked,
+	steered:     steeredOr,
+	latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
+	unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
+	idIn:        inRanges,
+	bigint:      "SIGNED",
+	integer:     "%s",
+	commas: func(numbers []string, text string) string {
+		return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"
+	},
+	atOnce:     "start_time = 0",
+	keyHash:    "CRC32(TRIM(TRAILING ' ' FROM " + groupOf + "))",
+	unforeseen: "%s",
+	anyType:    " ORDER BY job_type",
+	sweep:      sweepRanges,
+	later:      laterOr,
+
+	tableIn: "'%[2]s'",
+	columnsOf: "SELECT table_name AS of_table, column_name AS name " +
+		"FROM information_schema.columns " +
+		"WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
+	indexesOf: "SELECT DISTINCT table_name AS of_table, index_name AS name " +
+		"FROM information_schema.statistics " +
+		"WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
+	currentSchema: "DATABASE()",
+	impatient:     "SET SESSION lock_wait_timeout = 1",
+	patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
+
+	session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusUnusable,
+	begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block
+	reservesConns: true,
+}
+
 func mysqlFamily(name string) dialect {
-	return dialect{
-		name: name,
-		// UNIX_TIMESTAMP() without an argument and the microseconds of NOW(6) are the same in every session time zone.
-		// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
-		now:       "UNIX_TIMESTAMP()",
-		nowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
-		once:      "%s",
-		seconds:   "(%s) DIV 1000000",
-		// NOW() is the moment at which the statement began, and SYSDATE() is now. Both are local times, so only their difference
-		// says something in every session time zone; while the clocks change, it is an hour off. If it is more than a day, somebody
-		// has set the session's timestamp, which SYSDATE() does not heed. If the server runs with --sysdate-is-now, only statements
-		// that arrive late find that they are.
-		//
-		// If a row is looked at too late, the sum is out of range. This error undoes what the statement has done to other rows
-		// before, while it was in time: otherwise they would be committed now.
-		inTime: "IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)",
-
-		leaseNow:     "UNIX_TIMESTAMP()",
-		leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
-		leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
-		fromUnix:     "FROM_UNIXTIME(%s)",
-		toUnix:       "UNIX_TIMESTAMP(%s)",
-		exact:        "%s",
-		greatest:     "GREATEST",
-		least:        "LEAST",
-		quotient:     "DIV",
-		// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
-		// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement
-		// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and
-		// later).
-		leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
-		// An UPDATE passes over locked rows if it joins the rows that are not. The limit keeps MySQL from merging the derived table into the
-		// join, where nothing would be left out. Safe updates would refuse the join, since it reads all of the derived table.
-		unlockedLeases: "/*M! SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ " +
-			"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + passingLocked + ") AS unlocked_leases " +
-			"STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked SET %s WHERE %s",
-		namesFirst: true,
-		// The columns are set in this order, and each sees what was set before it.
-		orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
-		ifMore:  " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
-		ifKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
-			" how = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(how), how)",
-		// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC, and to
-		// take a join for safe.
-		ownSession: "SET time_zone = '+00:00', sql_safe_updates = 0",
-
-		insertNew: "INSERT IGNORE INTO",
-		// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
-		// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
-		unlessRow:    func(key string) string { return " ON DUPLICATE KEY UPDATE " + key + " = " + key },
-		addMany:      addByValues,
-		addManyNew:   addNewByValues,
-		addScheduled: addScheduledSoon,
-		idStep:       "SELECT @@auto_increment_increment",
-
-		// Without a hint, the optimizer may scan all of a small or freshly filled table, which locks every row and gap.
-		byPrimary:   "FORCE INDEX (PRIMARY)",
-		byDue:       "FORCE INDEX (async_job_due)",
-		byKey:       "FORCE INDEX (async_job_key)",
-		byGroup:     "FORCE INDEX (async_job_group)",
-		deleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
-		deletes:     despiteSafeUpdates("DELETE"),
-		updates:     despiteSafeUpdates("UPDATE"),
-		ofTypes:     "job_type IN (%s)", // by the primary key
-		lockingRead: " LOCK IN SHARE MODE",
-		forUpdate:   " FOR UPDATE",
-		skipLocked:  passingLocked,
-		steered:     steeredOr,
-		latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
-		unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
-		idIn:        inRanges,
-		bigint:      "SIGNED",
-		integer:     "%s",
-		commas: func(numbers []string, text string) string {
-			return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"
-		},
-		atOnce:     "start_time = 0",
-		keyHash:    "CRC32(TRIM(TRAILING ' ' FROM " + groupOf + "))",
-		unforeseen: "%s",
-		anyType:    " ORDER BY job_type",
-		sweep:      sweepRanges,
-		later:      laterOr,
-
-		tableIn:       "'%[2]s'",
-		columnsOf:     "SELECT table_name AS of_table, column_name AS name FROM information_schema.columns WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
-		indexesOf:     "SELECT DISTINCT table_name AS of_table, index_name AS name FROM information_schema.statistics WHERE table_schema = %[2]s AND table_name IN (%[1]s)",
-		currentSchema: "DATABASE()",
-		impatient:     "SET SESSION lock_wait_timeout = 1",
-		patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
-
-		session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusUnusable,
-		begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block
-		reservesConns: true,
-	}
+	d := mysqlLike
+	d.name = name
+	return d
 }
 
 // despiteSafeUpdates begins a statement that may run in a session with sql_safe_updates. Such a session refuses what has no LIMIT and does
@@ -153,7 +165,8 @@ func withoutWaiting(s *Store, u updating) string {
 // thousand rows it takes less than a millisecond, half of what it takes if the time is asked for each row. MySQL 5.7 reads over it, and
 // asks for each row.
 func lockingFirst(s *Store, u updating) string {
-	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " + s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
+	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " +
+		s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
 	u.inTime = "(/*!80001 TRUE OR */ " + u.inTime + ")"
 	return u.text(s, "", locked)
 }
@@ -161,7 +174,10 @@ func lockingFirst(s *Store, u updating) string {
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where
 // nothing would be left out. It takes half as long again as a plain UPDATE.
 func besideLocked(s *Store, u updating) string {
-	return fmt.Sprintf("%[7]s (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free STRAIGHT_JOIN %[1]s %[2]s ON id = free SET %[5]s WHERE %[6]s",
+	return fmt.Sprintf("%[7]s (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free "+
+		"STRAIGHT_JOIN %[1]s %[2]s ON id = free "+
+		"SET %[5]s "+
+		"WHERE %[6]s",
 		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.inTime+" AND "+u.where, s.updates)
 }
 

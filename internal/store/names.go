@@ -84,7 +84,8 @@ func (s *Store) writeNames(ctx context.Context, names []TypeName) error {
 		rows, cases = append(rows, fmt.Sprintf("(%d, ?)", t.JobType)), append(cases, fmt.Sprintf("WHEN %d THEN ?", t.JobType))
 		types, args = append(types, t.JobType), append(args, t.Name)
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, name) VALUES %s%s", s.types, strings.Join(rows, ", "), s.unlessRow("job_type")), args...)
+	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, name) VALUES %s%s", s.types, strings.Join(rows, ", "), s.unlessRow("job_type")),
+		args...)
 	if err == nil {
 		_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET name = CASE job_type %s END WHERE %s AND name IS NULL",
 			s.updates, s.types, s.byPrimary, strings.Join(cases, " "), s.rowsOf(types)), args...)

@@ -9,7 +9,8 @@ import (
 // the operation. A worker that is to be heard of later was heard of while the clock was ahead, and may be gone; if it lives, it finds that it
 // is the worker no more. Nothing: this process is not its worker, or the operation is not open. Sent again, it changes nothing.
 func (s *Store) ClaimOperation(ctx context.Context, id uint64, worker string, silentSeconds int64) (ours []Act, err error) {
-	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN %[2]s - %[5]d AND %[2]s + %[5]d)",
+	_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET worker = ?, touched_at = %s "+
+		"WHERE id = %d AND state = '%s' AND (worker IS NULL OR worker = ? OR touched_at NOT BETWEEN %[2]s - %[5]d AND %[2]s + %[5]d)",
 		s.byKeyOf(s.acts), s.now, id, OperationOpen, silentSeconds), worker, worker)
 	if err != nil {
 		return nil, wrap("claim an operation", err)
@@ -32,7 +33,8 @@ func (s *Store) AdvanceOperation(ctx context.Context, id uint64, worker string, 
 
 // CountOperation adds to the numbers of an operation what its last part came to. It is sent in the transaction of that part.
 func (s *Store) CountOperation(ctx context.Context, id uint64, changed, skipped int, state string) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.byKeyOf(s.acts), changed, skipped, id), state)
+	_, err := s.exec(ctx,
+		fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.byKeyOf(s.acts), changed, skipped, id), state)
 	return wrap("count what an operation did", err)
 }
 

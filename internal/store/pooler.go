@@ -57,7 +57,8 @@ func remedyOf(err error) string {
 	}
 	const lending = `have the pooler lend whole sessions (pool_mode = session); see docs/databases.md, "Between the application and the database"`
 	if strings.Contains(fmt.Sprintf("%T", refused), "pq.") {
-		return "a pooler such as PgBouncer mixes up the statements that lib/pq prepares, and may bind a value to another client's statement without an error: " +
+		return "a pooler such as PgBouncer mixes up the statements that lib/pq prepares, and may bind a value to another client's statement " +
+			"without an error: " +
 			"add binary_parameters=yes to the DSN, or " + lending
 	}
 	return "a pooler such as PgBouncer mixes up the statements that the driver prepares: with pgx, add default_query_exec_mode=exec to the DSN; " +

@@ -48,9 +48,15 @@ var postgres = dialect{
 	quotient:     "/",
 	leaseUpdate:  "UPDATE shedlock_tab",
 	// The rows are locked before one is looked at.
-	unlockedLeases: "UPDATE shedlock_tab SET %s WHERE lock_name = ANY(ARRAY(SELECT lock_name FROM shedlock_tab WHERE lock_name IN (?) FOR UPDATE SKIP LOCKED)) AND %s",
-	orLater:        " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
-	ifMore:         " ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE SET counted = excluded.counted, state = excluded.state WHERE async_job_stat_tab.counted < excluded.counted",
+	unlockedLeases: "UPDATE shedlock_tab " +
+		"SET %s " +
+		"WHERE lock_name = ANY(ARRAY(SELECT lock_name FROM shedlock_tab WHERE lock_name IN (?) FOR UPDATE SKIP LOCKED)) AND %s",
+	orLater: " ON CONFLICT (lock_name) " +
+		"DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state " +
+		"WHERE async_job_now_tab.term <= excluded.term",
+	ifMore: " ON CONFLICT (job_type, begins_at, lock_name, term) " +
+		"DO UPDATE SET counted = excluded.counted, state = excluded.state " +
+		"WHERE async_job_stat_tab.counted < excluded.counted",
 	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
@@ -59,7 +65,8 @@ var postgres = dialect{
 	unlessThere: " ON CONFLICT DO NOTHING",
 	returning:   " RETURNING id",
 	addMany:     addByArrays,
-	idsBehind: "SELECT setval(source, last) AS last FROM (SELECT CAST(pg_get_serial_sequence('%[1]s', 'id') AS regclass) AS source, (SELECT MAX(id) FROM %[1]s) AS last) AS ids" +
+	idsBehind: "SELECT setval(source, last) AS last " +
+		"FROM (SELECT CAST(pg_get_serial_sequence('%[1]s', 'id') AS regclass) AS source, (SELECT MAX(id) FROM %[1]s) AS last) AS ids" +
 		" WHERE last > COALESCE(pg_sequence_last_value(source), 0)",
 	addManyNew:   addNewByArrays,
 	addScheduled: addScheduledAtOnce,
@@ -91,9 +98,16 @@ var postgres = dialect{
 	sweep:       sweepEach,
 	later:       laterPair,
 
-	tableIn:   "to_regclass('%[1]s')",
-	columnsOf: "SELECT relname AS of_table, attname AS name FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid WHERE attrelid IN (%[1]s) AND attnum > 0 AND NOT attisdropped",
-	indexesOf: "SELECT owner.relname AS of_table, own.relname AS name FROM pg_index JOIN pg_class AS own ON own.oid = indexrelid JOIN pg_class AS owner ON owner.oid = indrelid WHERE indrelid IN (%[1]s)",
+	tableIn: "to_regclass('%[1]s')",
+	columnsOf: "SELECT relname AS of_table, attname AS name " +
+		"FROM pg_attribute " +
+		"JOIN pg_class ON pg_class.oid = attrelid " +
+		"WHERE attrelid IN (%[1]s) AND attnum > 0 AND NOT attisdropped",
+	indexesOf: "SELECT owner.relname AS of_table, own.relname AS name " +
+		"FROM pg_index " +
+		"JOIN pg_class AS own ON own.oid = indexrelid " +
+		"JOIN pg_class AS owner ON owner.oid = indrelid " +
+		"WHERE indrelid IN (%[1]s)",
 	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since a pooler may give the session to another client next
 
 	bind:          sqlx.DOLLAR,
@@ -113,7 +127,10 @@ func hardlyWaiting(s *Store, u updating) string {
 // fromUnlocked locks the rows first, but for those that are locked, and then changes them at the places where they lie. The conditions
 // are asked when a row is locked, of its newest version.
 func fromUnlocked(s *Store, u updating) string {
-	return fmt.Sprintf("UPDATE %[1]s SET %[2]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))", s.jobs, u.set, u.ids, u.inTime+" AND "+u.where, s.skipLocked)
+	return fmt.Sprintf("UPDATE %[1]s "+
+		"SET %[2]s "+
+		"WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))",
+		s.jobs, u.set, u.ids, u.inTime+" AND "+u.where, s.skipLocked)
 }
 
 func laterPair(startTime, id string) []string {
@@ -127,9 +144,14 @@ func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *argum
 	if len(k.statuses) > 0 {
 		statuses, status = values(k.statuses), "job_status = status AND (job_status IN ("+pendingStatuses+") OR job_status IS NULL)"
 	}
-	return fmt.Sprintf("SELECT %d AS part, %s FROM (VALUES %s) AS types (type) CROSS JOIN (VALUES %s) AS statuses (status) CROSS JOIN (VALUES %s) AS levels (level) CROSS JOIN LATERAL "+
+	return fmt.Sprintf("SELECT %d AS part, %s "+
+		"FROM (VALUES %s) AS types (type) "+
+		"CROSS JOIN (VALUES %s) AS statuses (status) "+
+		"CROSS JOIN (VALUES %s) AS levels (level) "+
+		"CROSS JOIN LATERAL "+
 		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
-		part, s.rowColumns("params", "meta"), values(types), statuses, values(Priorities), s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
+		part, s.rowColumns("params", "meta"), values(types),
+		statuses, values(Priorities), s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
 }
 
 // values writes numbers as rows of one column.

@@ -11,7 +11,8 @@ import (
 const (
 	restoreRowsMax  = 200     // a row has up to eight arguments; this is well below every database's limit
 	restoreBytesMax = 1 << 20 // of parameters and results in a statement; a row alone may have more
-	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in"
+	restoreColumns  = "id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, " +
+		"job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in"
 )
 
 // Restore inserts final rows as they were read, with their ids, and returns how many, and the ids that it found free. A row whose id is in the
@@ -74,7 +75,8 @@ func (s *Store) insertRestored(ctx context.Context, rows []*Listed, withKeys boo
 	for i, row := range rows {
 		values[i] = restoredRow(row, withKeys, args)
 	}
-	return s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere), args.list...)
+	return s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere),
+		args.list...)
 }
 
 // claims reports whether a row is to have its key as its unique key.

@@ -101,7 +101,9 @@ func (s *Store) laneColumns(params, meta, startTime string) string {
 		texts = append(texts, integer(column))
 	}
 	texts = append(texts, integer(fmt.Sprintf("COALESCE(max_retries, %d)", NotSet)))
-	return fmt.Sprintf("id, %s AS params, %s, %s, CASE WHEN term = 0 AND attempts = 0 AND changes = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, job_key, job_group",
+	return fmt.Sprintf("id, %s AS params, %s, %s, "+
+		"CASE WHEN term = 0 AND attempts = 0 AND changes = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, "+
+		"job_key, job_group",
 		params, startTime, integer("create_time"), s.commas(texts, meta))
 }
 
@@ -166,7 +168,8 @@ func (t tally) Scan(value any) error {
 			return err
 		}
 	}
-	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.Deferred, r.MaxRetries = n[0], int32(n[1]), int32(n[2]), int16(n[3]), int32(n[4]), int32(n[5]), int32(n[6])
+	r.Term, r.Attempts, r.Retries, r.Lost, r.Changes, r.Deferred, r.MaxRetries = n[0],
+		int32(n[1]), int32(n[2]), int16(n[3]), int32(n[4]), int32(n[5]), int32(n[6])
 	return nil
 }
 

@@ -45,8 +45,9 @@ type Standing struct {
 // Standings reads how rows stand. Fewer than asked: the others are gone.
 func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }), s.fromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
-		s.jobs, s.byPrimary, args.in(s, ids))), args.list...)
+	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }),
+		s.fromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
+			s.jobs, s.byPrimary, args.in(s, ids))), args.list...)
 	return rows, wrap("read how jobs stand", err)
 }
 

@@ -18,7 +18,11 @@ type Schedule struct {
 // error.
 func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 	found, err := read(ctx, s, each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused FROM %s WHERE job_type = %d", s.types, jobType)))
+		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, "+
+			"paused_at IS NOT NULL AS paused "+
+			"FROM %s "+
+			"WHERE job_type = %d",
+		s.types, jobType)))
 	if err != nil || len(found) == 0 {
 		return Schedule{}, wrap("schedule", err)
 	}
@@ -32,7 +36,8 @@ func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error {
 	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %s(COALESCE(cron_at, 0), %d), cron_spec = ? WHERE job_type = %d AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL)",
+		_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %s(COALESCE(cron_at, 0), %d), cron_spec = ? "+
+			"WHERE job_type = %d AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL)",
 			s.byKeyOf(s.types), s.greatest, from, jobType), spec, spec)
 	}
 	return wrap("begin schedule", err)
@@ -42,7 +47,8 @@ func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, sp
 // still to come. Times behind that moment that have a job already get no second job, because of its key. It needs what was reached
 // as it was read: sent again, or late, it changes nothing.
 func (s *Store) MendSchedule(ctx context.Context, jobType int32, reached, from int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.byKeyOf(s.types), from, jobType, reached, s.now))
+	_, err := s.exec(ctx,
+		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.byKeyOf(s.types), from, jobType, reached, s.now))
 	return wrap("mend schedule", err)
 }
 
@@ -120,6 +126,7 @@ func (s *Store) HasScheduled(ctx context.Context, jobType int32, key string) (ha
 // NoteScheduled notes in cron_at that the schedule has got to this time, in unix seconds, unless the type is paused. It
 // never goes back; sent again, it changes nothing.
 func (s *Store) NoteScheduled(ctx context.Context, jobType int32, until int64) error {
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.byKeyOf(s.types), until, jobType))
+	_, err := s.exec(ctx,
+		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.byKeyOf(s.types), until, jobType))
 	return wrap("note schedule", err)
 }

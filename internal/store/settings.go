@@ -56,7 +56,8 @@ func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
 	if len(types) == 0 {
 		return nil
 	}
-	_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s WHERE %s AND COALESCE(told_at, 0) = CASE job_type %s END",
+	_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s "+
+		"WHERE %s AND COALESCE(told_at, 0) = CASE job_type %s END",
 		s.updates, s.types, s.byPrimary, strings.Join(settings, " "), s.now, s.rowsOf(types), strings.Join(asRead, " ")), args...)
 	return err
 }
@@ -83,16 +84,24 @@ type KnownType struct {
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	types, err := read(ctx, s, each(func(t *KnownType) []any {
-		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings, &t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil, &t.PausedBy, &t.PausedWhy}
+		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings,
+			&t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil, &t.PausedBy, &t.PausedWhy}
 	}), fmt.Sprintf(
-		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), %s, %s, %s, %s FROM %s AS kind ORDER BY job_type", s.exactly("COALESCE(rate, 0)"), pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
+		"SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), "+
+			"COALESCE(layout, 0), COALESCE(workers, 0), %s, %s, %s, %s "+
+			"FROM %s AS kind "+
+			"ORDER BY job_type",
+		s.exactly("COALESCE(rate, 0)"), pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
 	return types, wrap("job types", err)
 }
 
 // ofPause selects a column of the act by which a type was paused, or its pause was given another end. The type's row is called kind. Empty:
 // the type is not paused, or nobody has noted it.
 func (s *Store) ofPause(column string) string {
-	return fmt.Sprintf("CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT %s FROM %s AS act WHERE act.job_type = kind.job_type AND verb = 'pause' AND acted_at >= kind.paused_at ORDER BY act.id DESC LIMIT 1), '') END",
+	return fmt.Sprintf("CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT %s "+
+		"FROM %s AS act "+
+		"WHERE act.job_type = kind.job_type AND verb = 'pause' AND acted_at >= kind.paused_at "+
+		"ORDER BY act.id DESC LIMIT 1), '') END",
 		column, s.acts)
 }
 
@@ -107,10 +116,13 @@ func (s *Store) SetLimits(ctx context.Context, jobType int32, limits Limits) (ch
 	workers, rate := strconv.Itoa(limits.Workers), strconv.FormatFloat(limits.Rate, 'f', -1, 64)
 	n := 0
 	if limits != (Limits{}) {
-		n, err = s.exec(ctx, fmt.Sprintf("%s %s (job_type, workers, rate) VALUES (%d, NULLIF(%s, 0), NULLIF(%s, 0))%s", s.insertNew, s.types, jobType, workers, rate, s.unlessThere))
+		n, err = s.exec(ctx,
+			fmt.Sprintf("%s %s (job_type, workers, rate) VALUES (%d, NULLIF(%s, 0), NULLIF(%s, 0))%s",
+				s.insertNew, s.types, jobType, workers, rate, s.unlessThere))
 	}
 	if err == nil && n == 0 {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) WHERE job_type = %d AND (COALESCE(workers, 0) <> %[2]s OR COALESCE(rate, 0) <> %[3]s)",
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) "+
+			"WHERE job_type = %d AND (COALESCE(workers, 0) <> %[2]s OR COALESCE(rate, 0) <> %[3]s)",
 			s.byKeyOf(s.types), workers, rate, jobType))
 	}
 	return n > 0, wrap("set limits", err)

@@ -28,8 +28,12 @@ var sqlite = dialect{
 	quotient:       "/",
 	leaseUpdate:    "UPDATE shedlock_tab",
 	unlockedLeases: "UPDATE shedlock_tab SET %s WHERE lock_name IN (?) AND %s",
-	orLater:        " ON CONFLICT (lock_name) DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state WHERE async_job_now_tab.term <= excluded.term",
-	ifMore:         " ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE SET counted = excluded.counted, state = excluded.state WHERE async_job_stat_tab.counted < excluded.counted",
+	orLater: " ON CONFLICT (lock_name) " +
+		"DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state " +
+		"WHERE async_job_now_tab.term <= excluded.term",
+	ifMore: " ON CONFLICT (job_type, begins_at, lock_name, term) " +
+		"DO UPDATE SET counted = excluded.counted, state = excluded.state " +
+		"WHERE async_job_stat_tab.counted < excluded.counted",
 	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
@@ -67,8 +71,11 @@ var sqlite = dialect{
 	sweep:      sweepRanges,
 	later:      laterStretches,
 
-	tableIn:   "'%[2]s'",
-	columnsOf: "SELECT t.name AS of_table, c.name AS name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'table' AND t.name COLLATE NOCASE IN (%[1]s)",
+	tableIn: "'%[2]s'",
+	columnsOf: "SELECT t.name AS of_table, c.name AS name " +
+		"FROM sqlite_master AS t " +
+		"JOIN pragma_table_info(t.name) AS c " +
+		"WHERE t.type = 'table' AND t.name COLLATE NOCASE IN (%[1]s)",
 	indexesOf: "SELECT tbl_name AS of_table, name FROM sqlite_master WHERE type = 'index' AND tbl_name COLLATE NOCASE IN (%[1]s)",
 
 	begin:     "BEGIN IMMEDIATE",

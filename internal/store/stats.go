@@ -112,7 +112,10 @@ func (s *Store) tellStats(ctx context.Context, stats []Stat) error {
 // Stats reads the stats of a job type that begin in a span of unix seconds, in the order in which they begin. It may be asked of a replica.
 func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([]Stat, error) {
 	args := s.arguments()
-	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE job_type = %s AND begins_at >= %s AND begins_at < %s ORDER BY begins_at, lock_name, term",
+	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state "+
+		"FROM %s "+
+		"WHERE job_type = %s AND begins_at >= %s AND begins_at < %s "+
+		"ORDER BY begins_at, lock_name, term",
 		s.stats, args.number(int64(jobType)), args.number(from), args.number(before)), args)
 	return stats, wrap("stats", err)
 }
@@ -136,7 +139,9 @@ func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int
 			state string // if something was deferred
 		}
 		rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Counted, &t.state} }),
-			fmt.Sprintf("SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%%\"deferred\":%%' THEN state ELSE '' END FROM %s WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
+			fmt.Sprintf("SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%%\"deferred\":%%' THEN state ELSE '' END "+
+				"FROM %s "+
+				"WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
 				s.stats, numbers(some), args.number(from), args.number(before)), args.list...)
 		if err != nil {
 			return nil, wrap("activity", err)
@@ -175,7 +180,10 @@ func (s *Store) readStats(ctx context.Context, query string, args *arguments) ([
 func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error) {
 	before -= before % seconds
 	args := s.arguments()
-	first, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT begins_at FROM %s WHERE job_type = %s AND begins_at >= %s AND begins_at < %s AND seconds < %s ORDER BY begins_at LIMIT 1",
+	first, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT begins_at "+
+		"FROM %s "+
+		"WHERE job_type = %s AND begins_at >= %s AND begins_at < %s AND seconds < %s "+
+		"ORDER BY begins_at LIMIT 1",
 		s.stats, args.number(int64(jobType)), args.number(from), args.number(before), args.number(seconds))), args.list...)
 	if err != nil || len(first) == 0 {
 		return 0, false, wrap("look for stats to roll up", err)
@@ -187,10 +195,12 @@ func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds
 
 func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64) error {
 	within := func(args *arguments) string {
-		return fmt.Sprintf("job_type = %s AND begins_at >= %s AND begins_at < %s", args.number(int64(jobType)), args.number(begin), args.number(begin+seconds))
+		return fmt.Sprintf("job_type = %s AND begins_at >= %s AND begins_at < %s",
+			args.number(int64(jobType)), args.number(begin), args.number(begin+seconds))
 	}
 	args := s.arguments()
-	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE %s%s", s.stats, within(args), s.forUpdate), args)
+	stats, err := s.readStats(ctx,
+		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE %s%s", s.stats, within(args), s.forUpdate), args)
 	if err != nil {
 		return err
 	}
@@ -208,7 +218,9 @@ func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64)
 // DropStats deletes the stats of a job type that began before a moment, in unix seconds.
 func (s *Store) DropStats(ctx context.Context, jobType int32, before int64) error {
 	args := s.arguments()
-	_, err := s.exec(ctx, fmt.Sprintf("%s WHERE job_type = %s AND begins_at < %s", fmt.Sprintf(s.deleteFrom, s.stats), args.number(int64(jobType)), args.number(before)), args.list...)
+	_, err := s.exec(ctx,
+		fmt.Sprintf("%s WHERE job_type = %s AND begins_at < %s", fmt.Sprintf(s.deleteFrom, s.stats), args.number(int64(jobType)), args.number(before)),
+		args.list...)
 	return wrap("drop old stats", err)
 }
 

@@ -47,7 +47,9 @@ func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state 
 // wait for the locks of these rows, since its snapshot would say how they once were.
 func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	args := s.arguments()
-	found, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s%s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state], s.current())), args.list...)
+	found, err := read(ctx, s, column[uint64],
+		s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s%s", s.jobs, s.byPrimary, args.in(s, ids), conditions[state], s.current())),
+		args.list...)
 	slices.Sort(found)
 	return found, wrap("state of jobs", err)
 }
@@ -204,7 +206,10 @@ type typedKey struct {
 // givenUp reads which of the rows are failed or cancelled, and locks them until the end of the transaction.
 func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	args := s.arguments()
-	query := fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN %s THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END FROM %s %s WHERE %s AND %s ORDER BY id%s",
+	query := fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN %s THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END "+
+		"FROM %s %s "+
+		"WHERE %s AND %s "+
+		"ORDER BY id%s",
 		isUnique, s.jobs, s.byPrimary, args.in(s, ids), conditions[GivenUp], s.forUpdate)
 	var rows []keyed
 	err := s.inSpiteOfDeadlocks(func() (err error) {
@@ -228,7 +233,8 @@ func (s *Store) borneKeys(ctx context.Context, rows []keyed) (map[typedKey]bool,
 		return map[typedKey]bool{}, nil
 	}
 	list, err := read(ctx, s, each(func(k *typedKey) []any { return []any{&k.jobType, &k.key} }),
-		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL%s", s.jobs, s.byKey, strings.Join(places, ", "), s.current())), args.list...)
+		s.fromPrimary(fmt.Sprintf("SELECT job_type, job_key FROM %s %s WHERE job_key IN (%s) AND unique_in IS NOT NULL%s",
+			s.jobs, s.byKey, strings.Join(places, ", "), s.current())), args.list...)
 	borne := make(map[typedKey]bool, len(list))
 	for _, k := range list {
 		borne[k] = true
@@ -245,7 +251,9 @@ func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, 
 		statuses = "2, 5"
 	}
 	args := s.arguments()
-	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_type = %d AND job_status IN (%s) AND update_time >= %s AND update_time < %s AND id > %s ORDER BY id LIMIT %s",
+	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s "+
+		"WHERE job_type = %d AND job_status IN (%s) AND update_time >= %s AND update_time < %s AND id > %s "+
+		"ORDER BY id LIMIT %s",
 		s.jobs, s.byDue, jobType, statuses, args.number(from), args.number(to), args.id(after), args.number(int64(limit)))), args.list...)
 	slices.Sort(ids)
 	return ids, wrap("jobs to retry", err)
@@ -265,7 +273,8 @@ func (s *Store) pauseOver() string {
 func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at) VALUES (%d, %s)%s", s.insertNew, s.types, jobType, s.now, s.unlessThere))
 	if err == nil && n == 0 {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = COALESCE(paused_at, %s), paused_until = NULL WHERE job_type = %d AND (paused_at IS NULL OR paused_until IS NOT NULL)",
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = COALESCE(paused_at, %s), paused_until = NULL "+
+			"WHERE job_type = %d AND (paused_at IS NULL OR paused_until IS NOT NULL)",
 			s.byKeyOf(s.types), s.now, jobType))
 	}
 	return n > 0, wrap("pause", err)
@@ -275,10 +284,12 @@ func (s *Store) Pause(ctx context.Context, jobType int32) (changed bool, err err
 // time has passed by the database's clock, the pause is over at once. Sent again before its end, it changes nothing.
 func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (changed bool, err error) {
 	begins := fmt.Sprintf("WHEN %s < %d THEN %[1]s ELSE %[3]d END", s.now, until, until-1)
-	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type, paused_at, paused_until) VALUES (%d, CASE %s, %d)%s", s.insertNew, s.types, jobType, begins, until, s.unlessThere))
+	n, err := s.exec(ctx,
+		fmt.Sprintf("%s %s (job_type, paused_at, paused_until) VALUES (%d, CASE %s, %d)%s", s.insertNew, s.types, jobType, begins, until, s.unlessThere))
 	if err == nil && n == 0 {
 		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = CASE WHEN paused_at < %d THEN paused_at %s, paused_until = %[2]d"+
-			" WHERE job_type = %[4]d AND (paused_at IS NULL OR paused_at >= %[2]d OR paused_until IS NULL OR paused_until <> %[2]d)", s.byKeyOf(s.types), until, begins, jobType))
+			" WHERE job_type = %[4]d AND (paused_at IS NULL OR paused_at >= %[2]d OR paused_until IS NULL OR paused_until <> %[2]d)",
+			s.byKeyOf(s.types), until, begins, jobType))
 	}
 	return n > 0, wrap("pause until a time", err)
 }
@@ -286,13 +297,15 @@ func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (cha
 // EndPauses ends the pauses of these types that are over by the database's clock, and returns how many it has ended. If it is fewer than
 // asked, the other types have a new pause, or somebody else has let them run. Sent again, it changes nothing.
 func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err error) {
-	ended, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET paused_at = NULL, paused_until = NULL WHERE %s AND %s", s.updates, s.types, s.byPrimary, s.rowsOf(types), s.pauseOver()))
+	ended, err = s.exec(ctx,
+		fmt.Sprintf("%s %s %s SET paused_at = NULL, paused_until = NULL WHERE %s AND %s", s.updates, s.types, s.byPrimary, s.rowsOf(types), s.pauseOver()))
 	return ended, wrap("end pauses", err)
 }
 
 // Resume lets a type run again. It reports whether the type was paused before. Sent again, it changes nothing.
 func (s *Store) Resume(ctx context.Context, jobType int32) (changed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.byKeyOf(s.types), jobType))
+	n, err := s.exec(ctx,
+		fmt.Sprintf("UPDATE %s SET paused_at = NULL, paused_until = NULL WHERE job_type = %d AND paused_at IS NOT NULL", s.byKeyOf(s.types), jobType))
 	return n > 0, wrap("resume", err)
 }
 

@@ -113,7 +113,9 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 	if !session.commits {
 		conns, ok := db.(connPool)
 		if !ok {
-			return nil, unusable("the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; turn autocommit on, or pass the *sql.DB")
+			return nil, unusable(
+				"the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; " +
+					"turn autocommit on, or pass the *sql.DB")
 		}
 		s.db, s.commits = pool{db, conns}, true
 	}
@@ -123,7 +125,9 @@ func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
 // MayRun returns an error, with the cause [ErrUnusable], if jobs cannot be run through this handle, though they can be added.
 func (s *Store) MayRun() error {
 	if s.seesAll {
-		return unusable("the sessions of this database read what others have not committed (READ UNCOMMITTED): a cancellation, a pause or a broken lease that is rolled back would have happened; give the Runner a handle with READ COMMITTED at least")
+		return unusable(
+			"the sessions of this database read what others have not committed (READ UNCOMMITTED): a cancellation, a pause or a broken lease that is rolled " +
+				"back would have happened; give the Runner a handle with READ COMMITTED at least")
 	}
 	return nil
 }

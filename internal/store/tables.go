@@ -12,11 +12,12 @@ import (
 type tables struct{ jobs, leases, attempts, types, lines, stats, tenures, acts string }
 
 func named(prefix string) tables {
-	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab", prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab"}
+	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab",
+		prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab"}
 }
 
 var (
-	tableName = regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_now_tab|async_job_stat_tab|async_job_lease_log_tab|async_job_act_tab)\b`)
+	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act)_)?tab)\b`)
 	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_job|act_state|act_type|type_paused|type_layout|type_workers|type_rate)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )

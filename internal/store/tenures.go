@@ -95,7 +95,10 @@ func (s *Store) Tenures(ctx context.Context, f TenureFilter) ([]Tenure, error) {
 	}
 	list, err := read(ctx, s, each(func(t *Tenure) []any {
 		return []any{&t.Lease, &t.Term, &t.Owner, &t.Taken, whole[int64]{&t.Ended}, &t.How}
-	}), fmt.Sprintf("SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '') FROM %s WHERE %s ORDER BY taken_at DESC, lock_name, term DESC LIMIT %d",
+	}), fmt.Sprintf("SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '') "+
+		"FROM %s "+
+		"WHERE %s "+
+		"ORDER BY taken_at DESC, lock_name, term DESC LIMIT %d",
 		s.tenures, condition, f.Most), args.list...)
 	return list, wrap("tenures", err)
 }

@@ -93,8 +93,9 @@ const keyTaken = 1 << 30
 
 // The words of statements for that. A row whose key is back counts one more change than before it was taken, so its version is a new one.
 var (
-	isUnique      = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", keyTaken)
-	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", keyTaken) // in sessions with sql_mode ORACLE, there is no %
+	isUnique = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", keyTaken)
+	// In sessions with sql_mode ORACLE, there is no %.
+	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", keyTaken)
 	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, keyTaken)
 	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", keyTaken)
 	changedAnyway = fmt.Sprintf("changes = %s + 1", ownChanges)
@@ -104,7 +105,9 @@ var (
 // gone or pending again.
 func (s *Store) takeKeys(ctx context.Context, ids ...uint64) error {
 	args := s.arguments()
-	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, withoutKey, args.in(s, ids), pending), args.list...)
+	_, err := s.exec(ctx,
+		fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, withoutKey, args.in(s, ids), pending),
+		args.list...)
 	return wrap("take the key from a job that is done", err)
 }
 
@@ -265,7 +268,8 @@ func (s *Store) someBearersOf(ctx context.Context, jobs []NewJob, ofOneType bool
 		} else {
 			return append(into, &k.jobType)
 		}
-	}), s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s", pending, column, s.jobs, s.byKey, where, locking)), args.list...)
+	}), s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s",
+		pending, column, s.jobs, s.byKey, where, locking)), args.list...)
 	for _, k := range found {
 		bearers[k.uniqueKey] = k.bearer
 	}
@@ -443,9 +447,11 @@ func (s *Store) replace(ctx context.Context, ids []uint64, jobs []NewJob) (int, 
 		if anyLong(jobs) {
 			long = each(func(job *NewJob) string { _, long := inColumns(job.Params); return args.orNull(long) })
 		}
-		return fmt.Sprintf("params = %s, long_params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, job_status = 0, retries = 0, lost = 0, changes = changes + 1",
+		return fmt.Sprintf("params = %s, long_params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, "+
+			"job_status = 0, retries = 0, lost = 0, changes = changes + 1",
 			params, long, each(start),
-			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }), each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
+			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }),
+			each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
 			each(func(job *NewJob) string { return args.orNull(job.Meta) }))
 	}
 	return s.change(ctx, "replace jobs that wait", ids, waiting, set)
@@ -458,8 +464,9 @@ func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]str
 		params string
 	}
 	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }), s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
-		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting, s.current())), args.list...)
+	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }),
+		s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
+			wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting, s.current())), args.list...)
 	params := make(map[uint64]string, len(rows))
 	for _, r := range rows {
 		params[r.id] = r.params

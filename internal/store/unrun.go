@@ -37,7 +37,8 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	prefixed := func(prefix string) string { return fmt.Sprintf("lock_name LIKE '%s%%'", prefix) }
 	until := s.unix("lock_until")
 	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
-		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0", s.exactly(until), until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
+		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0",
+		s.exactly(until), until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
 	if err != nil {
 		return nil, wrap("leases of job types", err)
 	}
@@ -71,7 +72,8 @@ func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found
 		open = open[len(some):]
 		parts := make([]string, len(some))
 		for i, gap := range some {
-			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1", s.jobs, s.byDue, gap.from, gap.to, s.anyType)
+			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1",
+				s.jobs, s.byDue, gap.from, gap.to, s.anyType)
 		}
 		types, err := read(ctx, s, column[int32], s.unionAll(parts))
 		if err != nil {
@@ -116,8 +118,9 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 	}
 	var parts []string // derived tables: MySQL 5.7 takes no SELECT in brackets at the beginning of another
 	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
-		parts = append(parts, fmt.Sprintf("SELECT * FROM (SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d) AS part",
-			s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
+		parts = append(parts,
+			fmt.Sprintf("SELECT * FROM (SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d) AS part",
+				s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
 	}
 	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+strings.Join(parts, " UNION ALL ")+") AS due")
 	if err != nil {
@@ -128,5 +131,6 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 
 // dueSecond writes the second at which a row falls due.
 func (s *Store) dueSecond() string {
-	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)", fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
+	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)",
+		fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
 }
