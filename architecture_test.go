@@ -1,6 +1,7 @@
 package persistent_queue_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/create-info/persistent-queue"
@@ -103,6 +105,70 @@ func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
 			t.Errorf("internal/lease imports %s: it holds values and now, with nothing to wait for and nothing to ask", imported)
 		}
 	}
+}
+
+// modules are those that go.work joins.
+var modules = append(slices.Clone(publicModules), "cmd/pqueue", "examples", "tests")
+
+const lineMost, functionMost = 150, 60 // characters; lines
+
+// notShortYet are packages with longer lines or functions. The list only becomes shorter.
+var notShortYet = []string{"internal/engine", "internal/keeper", "internal/share", "internal/simulator"}
+
+func TestArchitecture_LinesAndFunctionsAreShort(t *testing.T) {
+	long := map[string]bool{}
+	for _, m := range modules {
+		files, err := goFiles(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			p := path.Dir(filepath.ToSlash(file))
+			for _, where := range longIn(t, file) {
+				if long[p] = true; !slices.Contains(notShortYet, p) {
+					t.Error(where)
+				}
+			}
+		}
+	}
+	for _, p := range notShortYet {
+		if !long[p] {
+			t.Errorf("%s has no long line and no long function any more: take it off the list", p)
+		}
+	}
+}
+
+// longIn says which lines and functions of a file are too long. What a program has written may be as long as it likes.
+func longIn(t *testing.T, file string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ast.IsGenerated(parsed) {
+		return nil
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > lineMost {
+			list = append(list, fmt.Sprintf("%s:%d has %d characters; at most %d", file, number, n, lineMost))
+		}
+	}
+	for _, decl := range parsed.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			from, to := set.Position(f.Pos()).Line, set.Position(f.End()).Line
+			if n := to - from + 1; n > functionMost {
+				list = append(list, fmt.Sprintf("%s:%d: %s has %d lines; at most %d", file, from, f.Name.Name, n, functionMost))
+			}
+		}
+	}
+	return list
 }
 
 // In ARCHITECTURE's picture, each line is a room, what it imports of ours, and what for, with at least two spaces between.

@@ -84,7 +84,8 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if log == nil {
 		log = logger.QueueLog{}
 	}
-	r := &Runner{log: log, taken: taken, grace: usualGrace, changing: make(chan struct{}, 1), ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+	r := &Runner{log: log, taken: taken, grace: usualGrace,
+		changing: make(chan struct{}, 1), ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
 	r.options.Lenient = taken == asOriginal
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
@@ -151,8 +152,12 @@ func (r *Runner) warnOfSmallPools(configs []queue_job.Config) {
 			most = min(most, r.options.MaxWorkers)
 		}
 		if conns := pool.Stats().MaxOpenConnections; conns > 0 && conns < most {
-			r.log.Warn(r.about, fmt.Sprintf("%d handlers may run at a time, and the pool of this Runner has %d connections (SetMaxOpenConns): if handlers use it too, they wait for each other; "+
-				"give the Runner a handle of its own (WithDB), allow the pool more connections, or fewer handlers (WithMaxWorkers, WorkerPoolCapacity)", most, conns))
+			r.log.Warn(r.about,
+				fmt.Sprintf(
+					"%d handlers may run at a time, and the pool of this Runner has %d connections (SetMaxOpenConns): if handlers use it too, they wait for each "+
+						"other; "+
+						"give the Runner a handle of its own (WithDB), allow the pool more connections, or fewer handlers (WithMaxWorkers, WorkerPoolCapacity)",
+					most, conns))
 		}
 	}
 }
@@ -188,7 +193,8 @@ func checkTypes(configs []queue_job.Config) error {
 		services := map[int32]string{}
 		for _, cfg := range group {
 			if service, taken := services[cfg.JobType]; taken {
-				return fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d on one handle; give each its own", service, cfg.ServiceName, cfg.JobType)
+				return fmt.Errorf("queue_job.Config.JobType: services %q and %q both have job type %d on one handle; give each its own",
+					service, cfg.ServiceName, cfg.JobType)
 			}
 			services[cfg.JobType] = cfg.ServiceName
 		}
@@ -202,7 +208,10 @@ func (r *Runner) checkNames(configs []queue_job.Config) error {
 	for _, cfg := range configs {
 		name, known := names[cfg.JobType]
 		if known && name != cfg.ServiceName {
-			err := fmt.Errorf("queue_job.Config.ServiceName: job type %d is %q in one configuration and %q in another; if these are two types, give one of them another JobType, or each database a Runner of its own", cfg.JobType, name, cfg.ServiceName)
+			err := fmt.Errorf(
+				"queue_job.Config.ServiceName: job type %d is %q in one configuration and %q in another; if these are two types, give one of them another "+
+					"JobType, or each database a Runner of its own",
+				cfg.JobType, name, cfg.ServiceName)
 			if r.taken == asNow {
 				return err
 			}

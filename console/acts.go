@@ -256,7 +256,9 @@ func (c *console) askForMany(r *http.Request) (any, error) {
 	defer cancel()
 	preview, err := operate.PreviewOf(ctx, c.jobs, c.ex, change)
 	if ctx.Err() != nil {
-		return nil, failed(http.StatusServiceUnavailable, "The jobs could not be counted within %v: too few of too many match. Narrow it to a type and a status, or use pqueue job %s.", readMax, strings.ReplaceAll(string(do), " ", "-"))
+		return nil, failed(http.StatusServiceUnavailable,
+			"The jobs could not be counted within %v: too few of too many match. Narrow it to a type and a status, or use pqueue job %s.",
+			readMax, strings.ReplaceAll(string(do), " ", "-"))
 	}
 	if err != nil {
 		return nil, err

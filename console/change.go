@@ -21,7 +21,8 @@ var said = map[string]string{
 	"due":       "The job is due now.",
 	"changed":   "The job is changed.",
 	"deleted":   "The job is deleted, with what the log had of its runs.",
-	"newest":    "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when there is a newer one.",
+	"newest": "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when " +
+		"there is a newer one.",
 	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
 	"resumed":   "The type goes on.",
 	"limited":   "The type has these limits within a second. What runs, runs on, and counts.",
@@ -146,7 +147,8 @@ func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (ch
 	}
 	lasts, err := spanOf(text)
 	if err != nil || lasts < time.Second || lasts > pauseMost {
-		return false, failed(http.StatusBadRequest, "for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
+		return false, failed(http.StatusBadRequest,
+			"for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
 	}
 	fleet, err := c.jobs.Fleet(ctx, c.ex) // the type goes on by the database's clock
 	if err != nil {
@@ -189,10 +191,14 @@ func (c *console) setLimits(ctx context.Context, r *http.Request, jobType int32)
 // belowConfig refuses a limit that would change nothing.
 func belowConfig(limits queue_job.Limits, cfg *queue_job.Config) error {
 	if limits.Workers > cfg.WorkerPoolCapacity && cfg.WorkerPoolCapacity > 0 {
-		return failed(http.StatusBadRequest, "At a time: %d. The configuration allows %d, and a limit can only be lower. Leave it empty for what the configuration allows.", limits.Workers, cfg.WorkerPoolCapacity)
+		return failed(http.StatusBadRequest,
+			"At a time: %d. The configuration allows %d, and a limit can only be lower. Leave it empty for what the configuration allows.",
+			limits.Workers, cfg.WorkerPoolCapacity)
 	}
 	if limits.RatePerSecond > cfg.RatePerSecond && cfg.RatePerSecond > 0 {
-		return failed(http.StatusBadRequest, "Starts a second: %v. The configuration allows %v, and a limit can only be lower. Leave it empty for what the configuration allows.", limits.RatePerSecond, cfg.RatePerSecond)
+		return failed(http.StatusBadRequest,
+			"Starts a second: %v. The configuration allows %v, and a limit can only be lower. Leave it empty for what the configuration allows.",
+			limits.RatePerSecond, cfg.RatePerSecond)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ type row struct {
 }
 
 // outcomesInOrder are the outcomes from the bottom of the picture upwards: what went wrong stands where it is seen best.
-var outcomesInOrder = []queue_job.JobStatus{queue_job.JobStatusFailed, queue_job.JobStatusRetry, queue_job.JobStatusCancelled, queue_job.JobStatusContinue, queue_job.JobStatusSuccess}
+var outcomesInOrder = []queue_job.JobStatus{queue_job.JobStatusFailed,
+	queue_job.JobStatusRetry, queue_job.JobStatusCancelled, queue_job.JobStatusContinue, queue_job.JobStatusSuccess}
 
 // chartOf draws periods that follow each other. A row of the table is about as many of them as rowSteps says.
 func chartOf(periods []operate.Period, tenures []operate.Tenure, rowSteps int) *chart {

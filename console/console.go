@@ -129,7 +129,9 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh}, activity: shared[*activity]{fresh: activityFresh}, lists: sharedBy[listKey, found]{most: listsMax}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh},
+		activity: shared[*activity]{fresh: activityFresh},
+		lists:    sharedBy[listKey, found]{most: listsMax}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
@@ -164,7 +166,9 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 func (c *console) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "+
+				"frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
 		if !strings.HasPrefix(r.URL.Path, "/static/") {
@@ -241,7 +245,8 @@ func (c *console) pageFor(r *http.Request, name string) *page {
 	if c.logout != "" {
 		user = c.actor(r)
 	}
-	return &page{Title: c.title, Name: name, User: user, Out: c.logoutFrom(root), Root: root, Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+	return &page{Title: c.title, Name: name, User: user, Out: c.logoutFrom(root),
+		Root: root, Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
 }
 
 // logoutFrom is the address that ends the viewer's session, on a page from which a root leads to the overview.

@@ -141,7 +141,8 @@ func (c *console) hostsFor(r *http.Request) ([]queue_job.Instance, error) {
 const anyType = -1
 
 func (c *console) refused(do Verb) error {
-	return failed(http.StatusForbidden, "You may not %s here. The application says who may, with console.WithPermit; if it does not, programs on the console's own machine may.", do)
+	return failed(http.StatusForbidden,
+		"You may not %s here. The application says who may, with console.WithPermit; if it does not, programs on the console's own machine may.", do)
 }
 
 type overview struct {
@@ -395,11 +396,14 @@ func (c *console) showJob(r *http.Request) (any, error) {
 	case err != nil:
 		return nil, err
 	case e.Job == nil:
-		return nil, failed(http.StatusNotFound, "There is no job %d: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix.", id)
+		return nil, failed(http.StatusNotFound,
+			"There is no job %d: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix.",
+			id)
 	case !c.permit(r, See, e.Job.JobType):
 		return nil, c.refused(See)
 	}
-	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams), Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}, Priorities: priorities}
+	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams),
+		Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}, Priorities: priorities}
 	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
 	for name, value := range e.Job.Meta {
 		j.Meta[name] = c.mask(value)

@@ -9,7 +9,8 @@ import (
 )
 
 // secret are the names whose values [MaskSecrets] masks, after a _ was put between their words. Short ones count only as whole words.
-var secret = regexp.MustCompile(`(?i)passw(or)?d|pass_?(phrase|code)|pass$|pwd|secret|token|api_?key|private_?key|authorization|credential|cookie|session|(^|[^a-z])(cvv|cvc|pan|iban|ssn|pin)([^a-z]|$)|card_?number`)
+var secret = regexp.MustCompile(`(?i)passw(or)?d|pass_?(phrase|code)|pass$|pwd|secret|token|api_?key|private_?key|authorization|` +
+	`credential|cookie|session|(^|[^a-z])(cvv|cvc|pan|iban|ssn|pin)([^a-z]|$)|card_?number`)
 
 // Words begin with a capital, as in cardPin and IBANNumber.
 var wordBegins = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)

@@ -104,7 +104,8 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 func (p *whatIf) play() {
 	past := operate.PastOf(p.Type, p.periods)
 	p.Played = []played{
-		{What: "As it was", Limits: p.Usual, Started: p.Started, Delays: p.Delays, Heat: p.Heat, Waiting: int64(past.Waiting), More: past.More, Untold: past.At.IsZero()},
+		{What: "As it was", Limits: p.Usual, Started: p.Started,
+			Delays: p.Delays, Heat: p.Heat, Waiting: int64(past.Waiting), More: past.More, Untold: past.At.IsZero()},
 		playedAgain("The model, as it is", past, p.Usual),
 	}
 	if p.Limits != p.Usual {

@@ -48,12 +48,15 @@ type namedType struct {
 func New() *Metrics {
 	return &Metrics{
 		gauges: newGauges(), ofTypes: map[namedType]*gauges[prometheus.Gauge]{}, gone: map[namedType]time.Time{},
-		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds", "The time from when a job fell due until its handler was called. If the job was due when it was added, the table knows only the second, so up to a second may be missing.",
+		delay: prometheus.NewHistogramVec(histogram("start_delay_seconds",
+			"The time from when a job fell due until its handler was called. If the job was due when it was added, the table knows only the second, so up "+
+				"to a second may be missing.",
 			.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400), ofType),
 		took: prometheus.NewHistogramVec(histogram("run_duration_seconds", "How long handlers ran.",
 			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600), ofType),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "runs_total",
-			Help: "Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is dropped, nothing was written: the job was cancelled during the run, or another process has it."},
+			Help: "Finished runs, by outcome: success, failed, cancelled, retry (after an error) or continue (as the handler asked). If the outcome is " +
+				"dropped, nothing was written: the job was cancelled during the run, or another process has it."},
 			append(slices.Clone(ofType), "outcome")),
 	}
 }
@@ -101,7 +104,8 @@ func number(jobType int32) string { return strconv.Itoa(int(jobType)) }
 
 var (
 	healthy      = prometheus.NewDesc(prefix+"healthy", "1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0.", nil, nil)
-	leaseChanges = prometheus.NewDesc(prefix+"lease_changes_total", "How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
+	leaseChanges = prometheus.NewDesc(prefix+"lease_changes_total",
+		"How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
 )
 
 func newGauges() (g gauges[*prometheus.GaugeVec]) {
@@ -113,11 +117,16 @@ func newGauges() (g gauges[*prometheus.GaugeVec]) {
 	g.paused = gauge("paused", "1 if the type is paused, else 0. Only where a lease of the type is held.")
 	g.busy = gauge("workers_busy", "Workers that run a handler.")
 	g.limit = gauge("workers_limit", "Workers that there may be for what this process holds.")
-	memory := gauge("memory_jobs", "Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; marked, about to start.", "state")
+	memory := gauge("memory_jobs",
+		"Jobs in memory that have not started, by state: waiting for a worker or for their time; parked until another job of their key has ended; "+
+			"marked, about to start.",
+		"state")
 	g.waiting, g.parked, g.marked = memory, memory, memory
 	g.overdue = gauge("overdue_seconds", "How long the longest-waiting job in memory has been due; 0 if none is due.")
 	g.putOff = gauge("put_off_jobs", "Jobs whose last run ended with Defer: their handler has put them off before it had begun.")
-	g.putOffFor = gauge("put_off_seconds", "How long the longest-waiting of these jobs has been due of which the handler says what it waits for, such as a destination that is broken; 0 if there is none. Each time it is put off, overdue_seconds counts anew.")
+	g.putOffFor = gauge("put_off_seconds",
+		"How long the longest-waiting of these jobs has been due of which the handler says what it waits for, such as a destination that is broken; 0 if "+
+			"there is none. Each time it is put off, overdue_seconds counts anew.")
 	return g
 }
 
@@ -133,7 +142,8 @@ func (m *Metrics) gaugesOf(t namedType) *gauges[prometheus.Gauge] {
 		all := &m.gauges
 		g = &gauges[prometheus.Gauge]{
 			shards: with(all.shards), leasesHeld: with(all.leasesHeld), busy: with(all.busy), paused: with(all.paused), limit: with(all.limit),
-			waiting: with(all.waiting, "waiting"), parked: with(all.parked, "parked"), marked: with(all.marked, "marked"), overdue: with(all.overdue), putOff: with(all.putOff), putOffFor: with(all.putOffFor),
+			waiting: with(all.waiting, "waiting"), parked: with(all.parked, "parked"),
+			marked: with(all.marked, "marked"), overdue: with(all.overdue), putOff: with(all.putOff), putOffFor: with(all.putOffFor),
 		}
 		m.ofTypes[t] = g
 	}
@@ -149,7 +159,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.gauges.shards.Describe(to)
 	m.gauges.leasesHeld.Describe(to)
 	to <- leaseChanges
-	for _, g := range []*prometheus.GaugeVec{m.gauges.paused, m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue, m.gauges.putOff, m.gauges.putOffFor} {
+	for _, g := range []*prometheus.GaugeVec{m.gauges.paused,
+		m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue, m.gauges.putOff, m.gauges.putOffFor} {
 		g.Describe(to)
 	}
 }

@@ -203,10 +203,12 @@ func (h *Health) judgeSilent() {
 				told[by.holder] = true
 				f := Finding{Severity: Warning, Kind: SilentHolder}
 				if h.renews(t, by.lease) {
-					f.Text = fmt.Sprintf("%s holds %s, and has not told for %s what waits there, although it renews the lease.", by.holder, by.lease, roughly(silent))
+					f.Text = fmt.Sprintf("%s holds %s, and has not told for %s what waits there, although it renews the lease.",
+						by.holder, by.lease, roughly(silent))
 					f.Remedy = "See to that process, and to what its user may write. Its log has the errors."
 				} else {
-					f.Text = fmt.Sprintf("%s holds %s, and has told nothing for %s. If it has died, others go on in %s.", by.holder, by.lease, roughly(silent), roughly(t.until(by.lease).Sub(h.At)))
+					f.Text = fmt.Sprintf("%s holds %s, and has told nothing for %s. If it has died, others go on in %s.",
+						by.holder, by.lease, roughly(silent), roughly(t.until(by.lease).Sub(h.At)))
 					f.Remedy = "See to that process. If it has died, break the lease (lease break): then others go on at once."
 				}
 				h.Findings = append(h.Findings, f)
@@ -230,7 +232,8 @@ func (h *Health) judgeLeaving() {
 	for _, i := range h.Instances {
 		if i.Leaving && len(i.Leases) > 0 {
 			h.Findings = append(h.Findings, Finding{Severity: severity, Kind: LeavingHolder, Remedy: "Start an instance that has these types.",
-				Text: fmt.Sprintf("%s@%s/%d is about to stop, and starts no more jobs of what nobody takes: %s.", i.Service, i.Host, i.Process, someOf(i.Leases))})
+				Text: fmt.Sprintf("%s@%s/%d is about to stop, and starts no more jobs of what nobody takes: %s.",
+					i.Service, i.Host, i.Process, someOf(i.Leases))})
 		}
 	}
 }
@@ -415,10 +418,12 @@ func (h *Health) judgeType(t *Type) {
 		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s.%s", roughly(m.Overdue), dueText(m), busyText(t))
 	}
 	if m := t.Memory; m != nil && m.LeftAlone > 0 {
-		say(Note, LeftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.", upper(are(m.LeftAlone, "job")))
+		say(Note, LeftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.",
+			upper(are(m.LeftAlone, "job")))
 	}
 	if m := t.Memory; m != nil && m.allFail() {
-		say(Warning, FailingRuns, "See what they ended with: job errors, or the page Errors of the console.", "None of its %d runs has succeeded since its holders took it; %s.", m.failed(), m.failedText())
+		say(Warning, FailingRuns, "See what they ended with: job errors, or the page Errors of the console.",
+			"None of its %d runs has succeeded since its holders took it; %s.", m.failed(), m.failedText())
 	}
 	if t.Paused.IsZero() && t.Memory != nil && t.Memory.PutOff != nil && h.At.Sub(t.Memory.PutOff.Since) >= putOffLong {
 		severity, remedy := Note, ""
@@ -523,7 +528,8 @@ func lateRemedy(t *Type) string {
 	case heldBy == heldByRate && cfg.RatePerSecond > 0:
 		return fmt.Sprintf("At most %v of its jobs start in a second: raise RatePerSecond, if what they call allows it.", cfg.RatePerSecond)
 	case heldBy == heldByKeys && cfg.OrderedByKey:
-		return "They wait for other jobs of their groups, since each group runs one at a time (OrderedByKey): see what the first ones wait for, or make the handler quicker."
+		return "They wait for other jobs of their groups, since each group runs one at a time (OrderedByKey): see what the first ones wait for, or make " +
+			"the handler quicker."
 	case heldBy == heldByKeys && cfg.MaxPerKey > 0:
 		return "They wait for other jobs of their groups: raise MaxPerKey, if what they share allows it, or make the handler quicker."
 	case heldBy == heldByConnections:

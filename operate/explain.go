@@ -112,7 +112,9 @@ func explain(f *facts) *Explanation {
 	add := func(r Reason) { e.Reasons = append(e.Reasons, r) }
 	switch {
 	case f.job == nil:
-		add(Reason{Kind: NoJob, Text: "There is no such job: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix."})
+		add(Reason{Kind: NoJob,
+			Text: "There is no such job: the transaction that adds it has not committed, it was deleted, or it is in another database or under another " +
+				"table prefix."})
 		return e
 	case !f.job.Pending():
 		add(f.final())
@@ -138,7 +140,8 @@ func explain(f *facts) *Explanation {
 	if len(e.Reasons) == 0 {
 		leaves, remedy := f.leaves(held)
 		add(Reason{Kind: InLine, Since: f.job.Due, Remedy: remedy,
-			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s%s", share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.overdue(held))})
+			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s%s",
+				share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.overdue(held))})
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
@@ -152,7 +155,8 @@ func (f *facts) paused() Reason {
 	if f.kind.PausedWhy != "" {
 		by += " (" + f.kind.PausedWhy + ")"
 	}
-	r := Reason{Kind: Paused, Since: f.kind.Paused, Until: f.kind.PausedUntil, Remedy: "Resume the type.", Text: fmt.Sprintf("Job type %d is paused%s.", f.job.JobType, by)}
+	r := Reason{Kind: Paused, Since: f.kind.Paused, Until: f.kind.PausedUntil,
+		Remedy: "Resume the type.", Text: fmt.Sprintf("Job type %d is paused%s.", f.job.JobType, by)}
 	if until := f.kind.PausedUntil; !until.IsZero() && !until.After(f.now) {
 		r.Text += " The pause is over, and the next instance that looks lets the type go on."
 	}
@@ -251,7 +255,10 @@ func (f *facts) gate(held *store.Seen) string {
 	case l.Gate.Limit == heldByKeys && f.job.Group != "":
 		return fmt.Sprintf(" Each of them waited for another job of its group (%s).", f.limitOfGroups())
 	case l.Gate.Limit == heldByConnections && l.Gate.Most > 0:
-		return fmt.Sprintf(" The pool of its process had no connection to lend, as when handlers use them all (SetMaxOpenConns is %d); the statements that start jobs had to wait.", l.Gate.Most)
+		return fmt.Sprintf(
+			" The pool of its process had no connection to lend, as when handlers use them all (SetMaxOpenConns is %d); the statements that start jobs had "+
+				"to wait.",
+			l.Gate.Most)
 	case l.Gate.Limit == heldByPlaces:
 		return " Other types had all workers that its process may have (WithMaxWorkers)."
 	case l.Gate.Limit == heldByRate && l.Gate.Rate > 0:
@@ -280,7 +287,8 @@ const toldFor = 75 * time.Second
 func busy(l *store.Line) int { return min(l.Running+l.Elsewhere, l.Workers) }
 
 func (f *facts) died() Reason {
-	r := Reason{Kind: Died, Since: f.job.Updated, Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type counts this run as lost"}
+	r := Reason{Kind: Died, Since: f.job.Updated,
+		Text: "The process that had the job has died, or was cut off for longer than its lease. The next holder of the job type counts this run as lost"}
 	if limit := f.kind.Config.LostLimit; limit > 0 && f.job.Lost+1 >= limit {
 		r.Text += fmt.Sprintf(", and the job has failed then: LostLimit is %d.", limit)
 	} else {
@@ -295,7 +303,8 @@ func (f *facts) notDue() Reason {
 	case f.job.Status == queue_job.JobStatusRetry:
 		r.Text = "Its last run failed, and the next one has to wait." + f.retries() + f.lastError()
 	case f.job.Status == queue_job.JobStatusContinue && f.job.Deferred > 0:
-		r.Text = fmt.Sprintf("Its handler has put it off %s since it was added, at %s UTC: these runs ended before they had begun (Defer).", counted(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
+		r.Text = fmt.Sprintf("Its handler has put it off %s since it was added, at %s UTC: these runs ended before they had begun (Defer).",
+			counted(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
 		if why := f.awaited(); why != "" {
 			r.Text += why
 			r.Remedy = "See to what it waits for. If the job is rescheduled to now, its handler may put it off again."
@@ -455,9 +464,13 @@ func (f *facts) lease() (held *store.Seen, missing *Reason) {
 
 func (f *facts) dormant(after time.Duration) *Reason {
 	if f.present() == 0 {
-		return &Reason{Kind: NoInstance, Remedy: f.startOne(), Text: fmt.Sprintf("Job type %d is dormant, and there is no instance that could wake it.", f.job.JobType)}
+		return &Reason{Kind: NoInstance, Remedy: f.startOne(),
+			Text: fmt.Sprintf("Job type %d is dormant, and there is no instance that could wake it.", f.job.JobType)}
 	}
-	return &Reason{Kind: Dormant, Text: fmt.Sprintf("Job type %d is dormant: it had no job for %v. An instance wakes it within a second of an INSERT, and within fifteen seconds if the job became pending in another way.", f.job.JobType, after)}
+	return &Reason{Kind: Dormant,
+		Text: fmt.Sprintf(
+			"Job type %d is dormant: it had no job for %v. An instance wakes it within a second of an INSERT, and within fifteen seconds if the job became "+
+				"pending in another way.", f.job.JobType, after)}
 }
 
 // takenWithin is how long a free lease may stay free while there is an instance that wants it.
@@ -468,7 +481,8 @@ func freeFor(l *store.Seen) time.Duration { return time.Duration(-l.Left * float
 func (f *facts) free(l *store.Seen) *Reason {
 	r := &Reason{Kind: NoInstance, Since: f.now.Add(-freeFor(l))}
 	if freeFor(l) < takenWithin {
-		r.Text = fmt.Sprintf("Nobody holds %s, the lease of its job type, at this moment. An instance that has a configuration for the type takes it within a second.", l.Name)
+		r.Text = fmt.Sprintf(
+			"Nobody holds %s, the lease of its job type, at this moment. An instance that has a configuration for the type takes it within a second.", l.Name)
 	} else {
 		r.Text = fmt.Sprintf("No instance runs job type %d: nobody holds its lease, %s.", f.job.JobType, l.Name)
 		r.Remedy = f.startOne()
@@ -479,7 +493,8 @@ func (f *facts) free(l *store.Seen) *Reason {
 // deserted says that nobody is there who would divide the type. The lease is one that nobody holds; nil: all are closed.
 func (f *facts) deserted(l *store.Seen, wanted share.Layout) *Reason {
 	r := &Reason{Kind: NoInstance, Remedy: f.startOne(),
-		Text: fmt.Sprintf("No instance runs job type %d: nobody holds a lease of it. The first that comes divides it into %s before jobs start.", f.job.JobType, counted(wanted.Shards(), "shard"))}
+		Text: fmt.Sprintf("No instance runs job type %d: nobody holds a lease of it. The first that comes divides it into %s before jobs start.",
+			f.job.JobType, counted(wanted.Shards(), "shard"))}
 	if l != nil {
 		r.Since = f.now.Add(-freeFor(l))
 	}
@@ -487,7 +502,10 @@ func (f *facts) deserted(l *store.Seen, wanted share.Layout) *Reason {
 }
 
 func (f *facts) divided() *Reason {
-	return &Reason{Kind: Divided, Text: fmt.Sprintf("Job type %d is being divided into another number of shards. Jobs start again as soon as every instance has given up its leases of the earlier shards.", f.job.JobType)}
+	return &Reason{Kind: Divided,
+		Text: fmt.Sprintf(
+			"Job type %d is being divided into another number of shards. Jobs start again as soon as every instance has given up its leases of the earlier "+
+				"shards.", f.job.JobType)}
 }
 
 // present counts the instances that are not about to stop.
@@ -534,7 +552,8 @@ func (f *facts) earlier() *Reason {
 	case !f.told():
 		r.Text += "If the type goes in the order of its groups (OrderedByKey), this job waits for that one; with MaxPerKey, it may."
 	case c.OrderedByKey:
-		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, unless that one was committed when this one's turn had come already."
+		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, " +
+			"unless that one was committed when this one's turn had come already."
 	default:
 		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", counted(c.MaxPerKey, "job"))
 	}
@@ -552,7 +571,9 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 	}
 	if f.job.Lost >= lostToSuspect && f.kind.Config.LostLimit >= 0 {
 		list = append(list, Reason{Kind: Suspect,
-			Text: fmt.Sprintf("It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs there, and no other such job in that process.", f.job.Lost)})
+			Text: fmt.Sprintf(
+				"It was lost with its process %d times. Such a job runs alone, so that no other is lost with it: it waits until nothing else of its type runs "+
+					"there, and no other such job in that process.", f.job.Lost)})
 	}
 	days := int(f.now.Sub(f.job.Due).Hours() / 24)
 	if pull := f.kind.Config.FirstPullDay; days >= max(1, pull) && pull >= 0 {
@@ -565,7 +586,9 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 // limits says what the job may have to wait for. Whether that is used up, the holder alone knows: what it told of it stands in the first
 // reason.
 func (f *facts) limits(held *store.Seen) Reason {
-	r := Reason{Kind: Limits, Text: "What it waits for is not known. Jobs in line wait for a worker (WorkerPoolCapacity, WithMaxWorkers), for the rate (RatePerSecond), or until a batch is full (BatchWait)."}
+	r := Reason{Kind: Limits,
+		Text: "What it waits for is not known. Jobs in line wait for a worker (WorkerPoolCapacity, WithMaxWorkers), for the rate (RatePerSecond), or " +
+			"until a batch is full (BatchWait)."}
 	lowered := f.kind.Lowered()
 	if f.told() {
 		c := f.kind.Limits.Apply(asDivided(&f.kind))

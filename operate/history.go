@@ -40,7 +40,9 @@ const periodsMax = 10_000
 // History returns what ran of a job type from a moment on and before another, in steps of a length, the first of which begins at from,
 // rounded down to a whole step of unix time. The length is in whole minutes. Of more than two days ago, whole hours are known only: the
 // whole hour counts in the step in which it begins. Steps in which nothing ran are returned, too.
-func History(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobType int32, from, before time.Time, step time.Duration) ([]Period, error) {
+func History(
+	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobType int32, from, before time.Time, step time.Duration,
+) ([]Period, error) {
 	from, err := firstStep(from, before, step)
 	if err != nil {
 		return nil, fmt.Errorf("history of job type %d: %w", jobType, err)
@@ -58,7 +60,9 @@ func History(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, j
 
 // Activity returns how busy job types were. For each type that has run anything, it adds up the runs that started and the runs that
 // ended in each step. The steps are those of [History]. Use it for many types: it reads one number for each type, minute and lease.
-func Activity(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobTypes []int32, from, before time.Time, step time.Duration) (map[int32][]int64, error) {
+func Activity(
+	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobTypes []int32, from, before time.Time, step time.Duration,
+) (map[int32][]int64, error) {
 	from, err := firstStep(from, before, step)
 	if err != nil {
 		return nil, fmt.Errorf("activity: %w", err)

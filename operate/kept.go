@@ -93,7 +93,8 @@ func (k *Kept) Verdict() (text, remedy string) {
 	case !some:
 		return "Nobody deletes jobs that have ended.", "Use WithRetention, or pqueue keep run."
 	case longest > 0:
-		return fmt.Sprintf("Jobs have outlived their time, the first of them by %s. Instances with WithRetention delete such jobs within a day.", roughly(longest)), ""
+		return fmt.Sprintf("Jobs have outlived their time, the first of them by %s. Instances with WithRetention delete such jobs within a day.",
+			roughly(longest)), ""
 	}
 	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt), ""
 }

@@ -112,7 +112,8 @@ func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c C
 	if last == 0 {
 		state = store.OperationDone
 	}
-	return st.NoteAct(ctx, &store.Act{Actor: actor, Verb: string(c.Verb), Why: why, Detail: string(text), Progress: store.Progress{State: state, LastID: last}})
+	return st.NoteAct(ctx,
+		&store.Act{Actor: actor, Verb: string(c.Verb), Why: why, Detail: string(text), Progress: store.Progress{State: state, LastID: last}})
 }
 
 func (c *Change) check(actor string) error {
@@ -124,7 +125,9 @@ func (c *Change) check(actor string) error {
 	case !slices.Contains(bulk.Verbs, string(c.Verb)):
 		return fmt.Errorf("Change.Verb is %q; use one of %q", c.Verb, bulk.Verbs)
 	case f.After != 0, f.Before != 0, f.Limit != 0, f.NewestFirst, len(f.IDs) > 0:
-		return errors.New("Change.Filter has IDs, After, Before, Limit or NewestFirst; an operation takes all jobs of the filter in the order of their ids, and the verbs of Jobs take ids")
+		return errors.New(
+			"Change.Filter has IDs, After, Before, Limit or NewestFirst; an operation takes all jobs of the filter in the order of their ids, and the verbs " +
+				"of Jobs take ids")
 	case len(f.JobTypes) == 0 && len(f.Statuses) == 0 && f.Key == "" &&
 		f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() && f.UpdatedFrom.IsZero() && f.UpdatedTo.IsZero() && f.DueFrom.IsZero() && f.DueTo.IsZero():
 		return errors.New("Change.Filter is empty, so it is for all jobs; name a type at least")
@@ -177,8 +180,10 @@ func (c *Change) stored() (bulk.Operation, error) {
 
 func changeOf(verb string, stored *bulk.Operation) Change {
 	f := &stored.Filter
-	c := Change{Verb: Verb(verb), Priority: queue_job.Priority(stored.Priority), PerSecond: stored.PerSecond, Filter: queue_job.Filter{JobTypes: f.Types, Key: f.Key,
-		CreatedFrom: momentOf(f.CreatedFrom), CreatedTo: momentOf(f.CreatedTo), UpdatedFrom: momentOf(f.UpdatedFrom), UpdatedTo: momentOf(f.UpdatedTo), DueFrom: momentOf(f.DueFrom), DueTo: momentOf(f.DueTo)}}
+	c := Change{Verb: Verb(verb), Priority: queue_job.Priority(stored.Priority),
+		PerSecond: stored.PerSecond, Filter: queue_job.Filter{JobTypes: f.Types, Key: f.Key,
+			CreatedFrom: momentOf(f.CreatedFrom), CreatedTo: momentOf(f.CreatedTo),
+			UpdatedFrom: momentOf(f.UpdatedFrom), UpdatedTo: momentOf(f.UpdatedTo), DueFrom: momentOf(f.DueFrom), DueTo: momentOf(f.DueTo)}}
 	for _, s := range f.Statuses {
 		c.Filter.Statuses = append(c.Filter.Statuses, queue_job.JobStatus(s))
 	}
@@ -198,7 +203,8 @@ func momentOf(unix int64) time.Time {
 func operationOf(act *store.Act) Operation {
 	var stored bulk.Operation
 	_ = json.Unmarshal([]byte(act.Detail), &stored) // a later version may have written it
-	o := Operation{Id: act.ID, Begun: time.Unix(act.At, 0), Actor: act.Actor, Why: act.Why, Change: changeOf(act.Verb, &stored), State: OperationState(act.State),
+	o := Operation{Id: act.ID, Begun: time.Unix(act.At, 0),
+		Actor: act.Actor, Why: act.Why, Change: changeOf(act.Verb, &stored), State: OperationState(act.State),
 		Reached: act.Reached, Last: act.LastID, Changed: act.Changed, Skipped: act.Skipped, Worker: act.Worker}
 	if act.TouchedAt > 0 {
 		o.Touched = time.Unix(act.TouchedAt, 0)

@@ -151,7 +151,8 @@ func (a Advice) Text() string {
 	if a.Step == 0 { // nothing ran
 		return "No advice: nothing ran."
 	}
-	text := fmt.Sprintf("If jobs fall due evenly within each %s, 99 of 100 would have started within %s with %s", short(a.Step), short(a.Within), counted(a.Workers, "worker"))
+	text := fmt.Sprintf("If jobs fall due evenly within each %s, 99 of 100 would have started within %s with %s",
+		short(a.Step), short(a.Within), counted(a.Workers, "worker"))
 	if a.Workers == 0 {
 		text = fmt.Sprintf("At this rate, no number of workers would have had 99 of 100 start within %s", short(a.Within))
 	}
@@ -161,7 +162,8 @@ func (a Advice) Text() string {
 	case a.Rate == 0:
 		return fmt.Sprintf("%s. With %s, no rate does.", text, counted(a.Limits.Workers, "worker"))
 	}
-	return fmt.Sprintf("%s. With %s, it takes a rate of %s a second.", text, counted(a.Limits.Workers, "worker"), strconv.FormatFloat(a.Rate, 'f', -1, 64))
+	return fmt.Sprintf("%s. With %s, it takes a rate of %s a second.",
+		text, counted(a.Limits.Workers, "worker"), strconv.FormatFloat(a.Rate, 'f', -1, 64))
 }
 
 // short is a time without zeros at its end.
@@ -205,24 +207,32 @@ func (c *course) doubt(had StartLimits) string {
 	was := mean(&all.Delays)
 	switch again := all.Runs[queue_job.JobStatusContinue]; {
 	case all.Started() < runsLeast || busy < stepsLeast:
-		return fmt.Sprintf("No advice yet: %s started, in %s of %s; it takes %d in %d.", counted(int(all.Started()), "run"), counted(busy, "step"), short(c.past[0].Length), runsLeast, stepsLeast)
+		return fmt.Sprintf("No advice yet: %s started, in %s of %s; it takes %d in %d.",
+			counted(int(all.Started()), "run"), counted(busy, "step"), short(c.past[0].Length), runsLeast, stepsLeast)
 	case c.of.At.IsZero():
 		return "No advice: nobody has told yet how many jobs wait."
 	case c.of.More:
 		return "No advice: more jobs wait in the table than the holder has in memory, so it is not known how many."
 	case was >= thinnedFrom.Seconds() && float64(again) > againMost*float64(all.Ended()):
-		return fmt.Sprintf("No advice: jobs were late, and %d of %d runs put their job off (continue). It is not known for how long, so neither is how many would have come at other times.", again, all.Ended())
+		return fmt.Sprintf(
+			"No advice: jobs were late, and %d of %d runs put their job off (continue). It is not known for how long, so neither is how many would have "+
+				"come at other times.",
+			again, all.Ended())
 	}
 	r := c.replay(had)
 	says, most, mostSaid := mean(&r.Delays), all.Delays.Quantile(0.99), r.Delays.Quantile(0.99)
 	const slack = 3 * time.Second // a tick or two, and a range of the histogram
 	switch {
 	case math.Abs(says-was) > max(1, offMost*was), mostSaid+slack > 2*(most+slack), most+slack > 2*(mostSaid+slack):
-		return fmt.Sprintf("No advice: with the limits as they are, the model has jobs start %s after their time on average, 99 of 100 within %s, and it was %s and %s. So something else held them up, or not all the time: a pause, other limits, groups, or jobs that fall due in bunches.",
+		return fmt.Sprintf(
+			"No advice: with the limits as they are, the model has jobs start %s after their time on average, 99 of 100 within %s, and it was %s and %s. So "+
+				"something else held them up, or not all the time: a pause, other limits, groups, or jobs that fall due in bunches.",
 			roughly(seconds(says)), roughly(mostSaid), roughly(seconds(was)), roughly(most))
 	case c.stoodStill(&r) != nil:
 		s := c.stoodStill(&r)
-		return fmt.Sprintf("No advice: from %s UTC on, within %s, the model has %.0f runs start, and it was %d. So something else held them up then, as a pause does.", s.Begin.UTC().Format(time.DateTime), short(s.Length), s.Started, c.startedIn(s.Begin))
+		return fmt.Sprintf(
+			"No advice: from %s UTC on, within %s, the model has %.0f runs start, and it was %d. So something else held them up then, as a pause does.",
+			s.Begin.UTC().Format(time.DateTime), short(s.Length), s.Started, c.startedIn(s.Begin))
 	case math.Abs(r.Waiting-c.waited) > max(5, offMost*c.waited, float64(all.Started())/100):
 		return fmt.Sprintf("No advice: with the limits as they are, the model has %.0f jobs wait at the end, and it was about %.0f.", r.Waiting, c.waited)
 	}

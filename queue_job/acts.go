@@ -80,7 +80,9 @@ func (j *Jobs) Acts(ctx context.Context, ex Executor, filter ActFilter) ([]Act, 
 	if err != nil {
 		return nil, fmt.Errorf("acts: %w", err)
 	}
-	rows, err := st.Acts(ctx, store.ActFilter{Job: filter.Job, Types: filter.JobTypes, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before}, min(limit, listMost))
+	rows, err := st.Acts(ctx,
+		store.ActFilter{Job: filter.Job, Types: filter.JobTypes, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before},
+		min(limit, listMost))
 	acts := make([]Act, len(rows))
 	for i := range rows {
 		acts[i] = actOf(&rows[i])
@@ -89,7 +91,8 @@ func (j *Jobs) Acts(ctx context.Context, ex Executor, filter ActFilter) ([]Act, 
 }
 
 func actOf(row *store.Act) Act {
-	return Act{Id: row.ID, At: time.Unix(row.At, 0), Actor: row.Actor, Why: row.Why, Verb: row.Verb, JobType: row.JobType, Jobs: row.Jobs, Changed: row.Changed,
+	return Act{Id: row.ID, At: time.Unix(row.At, 0), Actor: row.Actor,
+		Why: row.Why, Verb: row.Verb, JobType: row.JobType, Jobs: row.Jobs, Changed: row.Changed,
 		Detail: row.Detail, Operation: row.Operation}
 }
 
@@ -109,7 +112,9 @@ type detail struct {
 
 // noting calls a change of jobs. If ctx has an actor, it notes what was done, in the same transaction; change then gets only jobs that
 // are in the deed's state, and returns which it left as they are.
-func noting(ctx context.Context, st *store.Store, d deed, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error)) (changed int, left []uint64, err error) {
+func noting(
+	ctx context.Context, st *store.Store, d deed, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error),
+) (changed int, left []uint64, err error) {
 	a, ok := actingOf(ctx)
 	if !ok {
 		return change(st, ids)
@@ -173,18 +178,24 @@ func without(ids, left []uint64) []uint64 {
 }
 
 // notingType calls a change of a type, see notingOther.
-func notingType(ctx context.Context, st *store.Store, verb string, jobType int32, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+func notingType(
+	ctx context.Context, st *store.Store, verb string, jobType int32, after any, change func(*store.Store) (changed bool, err error),
+) (changed bool, err error) {
 	return notingOther(ctx, st, &store.Act{Verb: verb, JobType: &jobType}, after, change)
 }
 
 // notingFleet calls a change of an instance, see notingOther.
-func notingFleet(ctx context.Context, st *store.Store, verb, instance string, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+func notingFleet(
+	ctx context.Context, st *store.Store, verb, instance string, change func(*store.Store) (changed bool, err error),
+) (changed bool, err error) {
 	return notingOther(ctx, st, &store.Act{Verb: verb}, instance, change)
 }
 
 // notingOther calls a change that is not one of jobs. If ctx has an actor and the change did something, that is noted in the same
 // transaction; the change may complete the act.
-func notingOther(ctx context.Context, st *store.Store, act *store.Act, after any, change func(*store.Store) (changed bool, err error)) (changed bool, err error) {
+func notingOther(
+	ctx context.Context, st *store.Store, act *store.Act, after any, change func(*store.Store) (changed bool, err error),
+) (changed bool, err error) {
 	a, ok := actingOf(ctx)
 	if !ok {
 		return change(st)

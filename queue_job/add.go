@@ -153,9 +153,9 @@ func UniqueKey(key string, unique Uniqueness) AddOption {
 }
 
 // ReplaceWaiting makes a job whose unique key another job has replace that job, if it waits: the job that waits gets the
-// parameters, the start, the priority, the retries and the metadata of the new one, and keeps its id and its group. Use it for work of which the latest state
-// counts, such as an index of a document that is being edited. A job that runs, or is about to, stays as it is, and so does one that
-// is done; [Added.Replaced] tells the cases apart.
+// parameters, the start, the priority, the retries and the metadata of the new one, and keeps its id and its group. Use it for work of which
+// the latest state counts, such as an index of a document that is being edited. A job that runs, or is about to, stays as it is, and so does
+// one that is done; [Added.Replaced] tells the cases apart.
 func ReplaceWaiting() AddOption {
 	return func(j *AddModelJob) { j.ReplaceWaiting = true }
 }
@@ -260,7 +260,8 @@ func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Add
 	return addMade(ctx, st, &job, &row)
 }
 
-var errNotUnique = errors.New("AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
+var errNotUnique = errors.New(
+	"AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
 
 // AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. The job is committed when
 // AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add]. No [OnAdd] is called.
@@ -314,7 +315,8 @@ func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.N
 
 // newRow returns the row of a job, or the reason why there can be none.
 func newRow(job *AddModelJob) (row store.NewJob, err error) {
-	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Group: job.Group, Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Group: job.Group,
+		Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
 		row.MaxRetries = *job.MaxRetries
 	}
@@ -405,7 +407,8 @@ func encodeMeta(meta map[string]string) (string, error) {
 		return "", fmt.Errorf("metadata as JSON: %w", err)
 	}
 	if n := utf8.RuneCount(encoded); n > MetaMax {
-		return "", fmt.Errorf("%w: metadata of %d characters as JSON, the column holds %d; pass what is large in the parameters", ErrTextTooLong, n, MetaMax)
+		return "", fmt.Errorf("%w: metadata of %d characters as JSON, the column holds %d; pass what is large in the parameters",
+			ErrTextTooLong, n, MetaMax)
 	}
 	return string(encoded), nil
 }

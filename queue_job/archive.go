@@ -151,7 +151,8 @@ func (a *Archived) row() (row store.Listed, err error) {
 func changesAnew() int32 { return 1<<29 + rand.Int32N(1<<28) }
 
 func (a Attempt) of(job uint64) store.Attempt {
-	logged := store.Attempt{JobID: job, Attempt: a.Attempt, Term: a.Term, Outcome: a.Outcome, Error: a.Error, Finished: a.Finished.UnixMilli(), Instance: a.Instance}
+	logged := store.Attempt{JobID: job, Attempt: a.Attempt,
+		Term: a.Term, Outcome: a.Outcome, Error: a.Error, Finished: a.Finished.UnixMilli(), Instance: a.Instance}
 	if !a.Started.IsZero() {
 		logged.Started = a.Started.UnixMilli()
 	}

@@ -16,7 +16,9 @@ import (
 // ErrCompleting is the cause of an error if a handler writes to its own job ([Job.SetResult], [Jobs.Cancel] and others) while the
 // transaction in which it has called [Job.CompleteTx] is open. That transaction has the row, so a statement through another connection
 // would wait for the handler, which waits for the statement. Do it before the transaction begins, or through the transaction.
-var ErrCompleting = errors.New("the transaction in which CompleteTx has marked the job is still open, and this would wait for it; do it before that transaction begins, or through it")
+var ErrCompleting = errors.New(
+	"the transaction in which CompleteTx has marked the job is still open, and this would wait for it; do it before that transaction begins, or " +
+		"through it")
 
 // completing are the runs that have called CompleteTx and have not returned, each with its transaction.
 var completing struct {
@@ -90,7 +92,8 @@ func (j *Jobs) waitsForItself(ex Executor, ids []uint64) error {
 	defer completing.Unlock()
 	for job, tx := range completing.of {
 		run, ok := job.run.(*store.Store)
-		if !ok || !slices.Contains(ids, job.Id) || !j.store.HasTablesOf(run) || !same(j.store.Handle(), run.Handle()) && !same(ex, run.Handle()) || isOver(tx) {
+		if !ok || !slices.Contains(ids, job.Id) || !j.store.HasTablesOf(run) ||
+			!same(j.store.Handle(), run.Handle()) && !same(ex, run.Handle()) || isOver(tx) {
 			continue
 		}
 		return fmt.Errorf("job %d: %w", job.Id, ErrCompleting)

@@ -29,8 +29,8 @@
 //
 // A handler that returns nil has succeeded; an error or a panic asks for a retry. For any other outcome, return an error
 // that says so: [Snooze] runs the job again later without counting a retry, [Defer] without counting even the run,
-// [RetryAfter] retries it after a wait of its own, [Fail] and [Cancel] end it. A batch handler returns [BatchErrors] to tell its jobs apart. A handler may also set
-// [Job.Status] to a [JobStatus]; then the status wins over the error.
+// [RetryAfter] retries it after a wait of its own, [Fail] and [Cancel] end it. A batch handler returns [BatchErrors] to tell its jobs apart.
+// A handler may also set [Job.Status] to a [JobStatus]; then the status wins over the error.
 //
 // # Retries
 //

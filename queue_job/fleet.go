@@ -188,7 +188,8 @@ func leasesOf(rows []store.Holding) (leases []Lease) {
 		if !ok { // a lock of the application may be called job-cleanup
 			continue
 		}
-		l := Lease{Name: row.Name, JobType: jobType, Shard: shard, Term: row.Term, Since: momentOf(row.Since), Until: momentOf(row.Until), Remains: remains[row.Name], AskedBy: asked[share.Asking(row.Name)]}
+		l := Lease{Name: row.Name, JobType: jobType, Shard: shard,
+			Term: row.Term, Since: momentOf(row.Since), Until: momentOf(row.Until), Remains: remains[row.Name], AskedBy: asked[share.Asking(row.Name)]}
 		if !row.Free {
 			l.Instance, l.Holder, l.Running = share.OwnerOf(row.Owner).Instance, share.Readable(row.Owner), row.Running
 		}

@@ -30,9 +30,9 @@ func (r refusal) Error() string { return string(r) }
 func (r refusal) Is(target error) bool { return target == ErrRefused }
 
 // HandOver asks the instance that holds a lease to give it to any other instance, mostly within a second. The lease is the
-// [Lease.Name] of [Jobs.Leases]: "job-7" for job type 7, "job-7/2" for its shard 2. Use it if a type should leave a machine, for example because its handlers
-// need more of the machine than you thought. Handlers that run, run on where they are; other jobs of the type start on the next
-// holder. HandOver does not wait for that: [Jobs.Leases] shows it. Through a transaction, it takes effect at the commit.
+// [Lease.Name] of [Jobs.Leases]: "job-7" for job type 7, "job-7/2" for its shard 2. Use it if a type should leave a machine, for example
+// because its handlers need more of the machine than you thought. Handlers that run, run on where they are; other jobs of the type start on
+// the next holder. HandOver does not wait for that: [Jobs.Leases] shows it. Through a transaction, it takes effect at the commit.
 //
 // The shares stay even. If the next holder then has two leases more than another instance, another lease goes back in exchange. If
 // there is none that could, the lease itself comes back after five seconds. The lease stays where it is if no other instance has a
@@ -148,14 +148,16 @@ func mayHandOver(lease string, rows []store.Seen) (term int64, err error) {
 	}
 	holder := share.OwnerOf(rows[i].Owner)
 	if holder.Instance == "" {
-		return 0, refused("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease", share.Readable(rows[i].Owner))
+		return 0, refused("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease",
+			share.Readable(rows[i].Owner))
 	}
 	service := holder.Service
 	if here, found := presenceOf(holder.Instance, rows); found { // a type's configuration may have another name than the instance
 		service = share.OwnerOf(here.Owner).Service
 	}
 	if !another(service, holder.Instance, rows) {
-		return 0, refused("there is no other instance of service %q that could take it; start one that has a configuration for job type %d", service, jobType)
+		return 0, refused("there is no other instance of service %q that could take it; start one that has a configuration for job type %d",
+			service, jobType)
 	}
 	return rows[i].Term, nil
 }

@@ -41,7 +41,8 @@ func (l Limits) Validate() error {
 	case l.Workers < 0 || l.Workers > workersMax:
 		return fmt.Errorf("Limits.Workers is %d; use 1 to %d, 0 for what the configuration allows, or Pause, if no job is to start", l.Workers, workersMax)
 	case !(rate >= 0) || rate > rateMax || rate > 0 && rate < rateMin:
-		return fmt.Errorf("Limits.RatePerSecond is %v; use %v to %v jobs a second, 0 for what the configuration allows, or Pause, if no job is to start", rate, rateMin, rateMax)
+		return fmt.Errorf("Limits.RatePerSecond is %v; use %v to %v jobs a second, 0 for what the configuration allows, or Pause, if no job is to start",
+			rate, rateMin, rateMax)
 	}
 	return nil
 }

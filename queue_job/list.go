@@ -260,7 +260,8 @@ func infoOf(row *store.Listed) *JobInfo {
 		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, LongParams: row.Long, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0), Term: row.Term,
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
-		Key: row.Key, Group: row.Group(), Unique: row.Unique, Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
+		Key: row.Key, Group: row.Group(), Unique: row.Unique,
+		Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created

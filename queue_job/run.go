@@ -52,7 +52,9 @@ func (j *Job) SetResult(ctx context.Context, text string) error {
 	return j.set(ctx, "result", text, ResultMax, hidden.Run.SetResult)
 }
 
-func (j *Job) set(ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error)) error {
+func (j *Job) set(
+	ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error),
+) error {
 	err := errNoRunner
 	switch n := utf8.RuneCountInString(text); {
 	case n > most:
@@ -126,7 +128,10 @@ func checkTx(tx Executor) error {
 	case interface {
 		Conn(context.Context) (*sql.Conn, error)
 	}: // a *sql.DB, whatever else is around it
-		return fmt.Errorf("%T is no transaction: it has Conn, as a pool has, so what it executes is committed by itself; pass the transaction of the handler, or take the *sql.DB out of the type that carries the transaction", tx)
+		return fmt.Errorf(
+			"%T is no transaction: it has Conn, as a pool has, so what it executes is committed by itself; pass the transaction of the handler, or take the "+
+				"*sql.DB out of the type that carries the transaction",
+			tx)
 	case interface {
 		Commit() error
 		Rollback() error
@@ -138,5 +143,8 @@ func checkTx(tx Executor) error {
 	case interface{ Raw(func(any) error) error }: // a *sql.Conn, on which the handler may have begun
 		return nil
 	}
-	return fmt.Errorf("%T is no transaction: it has no Commit and Rollback, so what it executes is committed by itself; pass the transaction of the handler, with GORM tx.Statement.ConnPool inside of db.Transaction", tx)
+	return fmt.Errorf(
+		"%T is no transaction: it has no Commit and Rollback, so what it executes is committed by itself; pass the transaction of the handler, with GORM "+
+			"tx.Statement.ConnPool inside of db.Transaction",
+		tx)
 }

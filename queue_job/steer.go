@@ -324,7 +324,8 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 	}
 	second, err := endOfPause(until, now.Unix())
 	if err == nil {
-		changed, err = notingType(ctx, st, "pause", jobType, time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
+		changed, err = notingType(ctx, st, "pause", jobType,
+			time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
 	}
 	return changed, typeErr(jobType, err)
 }
@@ -338,7 +339,8 @@ func endOfPause(until time.Time, now int64) (int64, error) {
 	case second <= now:
 		return 0, refused("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
 	case until.Unix() > now+int64(pauseMax/time.Second):
-		return 0, refused("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume", until, pauseMax/(24*time.Hour))
+		return 0, refused("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume",
+			until, pauseMax/(24*time.Hour))
 	default:
 		return second, nil
 	}

@@ -75,7 +75,8 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	t.Helper()
 	prefix := fmt.Sprintf("qt%x_", rand.Uint64())
 	t.Cleanup(func() {
-		for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab"} {
+		for _, table := range []string{"async_job_tab", "shedlock_tab",
+			"async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab"} {
 			if _, err := db.Exec("DROP TABLE IF EXISTS " + prefix + table); err != nil {
 				t.Fatalf("queuetest: %v", err)
 			}
@@ -87,7 +88,8 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 func open(t T, db *sql.DB, prefix string, configs []queue_job.Config) *Queue {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx, advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
+	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx,
+		advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
 	t.Cleanup(func() {
 		if q.stepper != nil {
 			q.stepper.Close()

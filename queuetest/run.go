@@ -38,7 +38,8 @@ func (q *Queue) RunDue() (runs []Run) {
 			for _, run := range q.run((*engine.Stepper).Run, rows...) {
 				runs = append(runs, run)
 				if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
-					q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %s; if it asks to run again, use a wait", len(runs), times[run.Id], told(&run.JobInfo))
+					q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %s; if it asks to run again, use a wait",
+						len(runs), times[run.Id], told(&run.JobInfo))
 				}
 			}
 		}

@@ -99,7 +99,8 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("service.Config.DB is missing; pass the handle of the database that has, or shall have, the tables")
 	}
 	if cfg.Topics < 0 || cfg.TopicsPerToken < 0 || cfg.Room < 0 {
-		return nil, fmt.Errorf("service.Config.Topics is %d, TopicsPerToken %d and Room %d; use positive numbers, or 0 for the defaults", cfg.Topics, cfg.TopicsPerToken, cfg.Room)
+		return nil, fmt.Errorf("service.Config.Topics is %d, TopicsPerToken %d and Room %d; use positive numbers, or 0 for the defaults",
+			cfg.Topics, cfg.TopicsPerToken, cfg.Room)
 	}
 	cfg.Topics = cmp.Or(cfg.Topics, topics.LimitDefault)
 	cfg.TopicsPerToken = cmp.Or(cfg.TopicsPerToken, (cfg.Topics+1)/2)
@@ -116,7 +117,8 @@ func New(cfg Config) (*Service, error) {
 	if s.sender, err = deliver.New(cfg.Deliver); err != nil {
 		return nil, err
 	}
-	options := append(slices.Clone(cfg.Options), persistent_queue.WithDB(cfg.DB), persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
+	options := append(slices.Clone(cfg.Options), persistent_queue.WithDB(cfg.DB),
+		persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
 	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping(), s.schedules()}, quiet{logger.QueueLog{Slog: cfg.Log}}, options...)
 	if err != nil {
 		s.sender.Close()
@@ -170,7 +172,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	} else {
 		s.looks.Go(func() { s.tryWrites(looking) })
 	}
-	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables, Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
+	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables,
+		Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
 	if s.sender != nil {
 		parts.Destinations = s.sender.Destinations
 	}

@@ -116,7 +116,8 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 	case n > 64:
 		return nil, fmt.Errorf("shedlock.Config.ServiceName: has %d characters; the column lock_name holds 64", n)
 	case time.Duration(cfg.LockSecond)*time.Second < lease.ShortestLock:
-		return nil, fmt.Errorf("shedlock.Config.LockSecond: is %d; use %d or more, or 0 for the default of 10", cfg.LockSecond, lease.ShortestLock/time.Second)
+		return nil, fmt.Errorf("shedlock.Config.LockSecond: is %d; use %d or more, or 0 for the default of 10",
+			cfg.LockSecond, lease.ShortestLock/time.Second)
 	case cfg.LockSecond > most || cfg.MinLockSecond > most:
 		return nil, fmt.Errorf("shedlock.Config: LockSecond is %d and MinLockSecond %d; use %d (a day) or less", cfg.LockSecond, cfg.MinLockSecond, most)
 	}

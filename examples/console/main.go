@@ -56,7 +56,8 @@ func run(ctx context.Context, listen string, deployEvery time.Duration, out io.W
 		return errors.Join(err, listener.Close())
 	}
 	defer s.close()
-	web := &http.Server{Handler: console.Handler(s.jobs, console.WithTitle("The shop that lives"), console.WithSchedules(readSchedule)), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: console.Handler(s.jobs, console.WithTitle("The shop that lives"), console.WithSchedules(readSchedule)),
+		ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	fmt.Fprintf(out, "The shop is open. Look at http://%s/ until Ctrl-C.\n", listener.Addr())

@@ -35,7 +35,9 @@ func Renew(ctx context.Context, tx *sql.Tx, jobs *queue_job.Jobs, resource int64
 	return err
 }
 
-func HandleExpiry(warn func(ctx context.Context, resource int64, daysLeft int) error, remove func(ctx context.Context, resource int64) error) queue_job.Config {
+func HandleExpiry(
+	warn func(ctx context.Context, resource int64, daysLeft int) error, remove func(ctx context.Context, resource int64) error,
+) queue_job.Config {
 	return AfterExpiry.Handle(func(ctx context.Context, job *queue_job.Job, e Expiry) error {
 		if e.Day == 30 {
 			return remove(ctx, e.Resource)

@@ -15,7 +15,9 @@ var CheckRefund = queue_job.Define[Refund](6, "check-refund")
 
 // HandleRefund asks the bank once a minute until the refund is decided, for a day at most. Asking again is no retry: those are for
 // a bank that does not answer.
-func HandleRefund(ask func(context.Context, Refund) (state string, err error), decided func(context.Context, Refund, string) error, now func() time.Time) queue_job.Config {
+func HandleRefund(
+	ask func(context.Context, Refund) (state string, err error), decided func(context.Context, Refund, string) error, now func() time.Time,
+) queue_job.Config {
 	return CheckRefund.Handle(func(ctx context.Context, job *queue_job.Job, r Refund) error {
 		state, err := ask(ctx, r)
 		switch {

@@ -89,7 +89,8 @@ func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (n
 			changed, err = op.change(ctx, st, act.Verb, jobs)
 		}
 		if err == nil && len(changed) > 0 {
-			_, err = st.NoteAct(ctx, &store.Act{Actor: act.Actor, Verb: act.Verb, Why: act.Why, Jobs: changed, Changed: len(changed), Progress: store.Progress{Operation: act.ID}})
+			_, err = st.NoteAct(ctx,
+				&store.Act{Actor: act.Actor, Verb: act.Verb, Why: act.Why, Jobs: changed, Changed: len(changed), Progress: store.Progress{Operation: act.ID}})
 		}
 		if err != nil {
 			return err
@@ -145,7 +146,8 @@ func (f *Filter) Rows() store.Filter {
 }
 
 // states are the states in which a verb can do something.
-var states = map[string]store.State{Cancel: store.Pending, Retry: store.GivenUp, Reschedule: store.Waiting, SetPriority: store.Pending, Delete: store.Ended}
+var states = map[string]store.State{Cancel: store.Pending,
+	Retry: store.GivenUp, Reschedule: store.Waiting, SetPriority: store.Pending, Delete: store.Ended}
 
 // change changes the jobs for which the verb can do something, and returns them. It looks at the filter once more: a transaction that had
 // a job locked until now may have changed it so that the operation is not about it any more.

@@ -25,12 +25,15 @@ func FromThisMachine(r *http.Request) bool {
 // passedOn are headers of proxies, and the beginnings of such headers. Whether there is a value does not matter: a client may have sent the
 // header, and a proxy emptied it.
 var (
-	passedOn = []string{"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Client-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Remote-Addr", "X-Remote-Ip", "X-Proxyuser-Ip",
+	passedOn = []string{"Forwarded", "Via", "X-Real-Ip",
+		"True-Client-Ip", "Client-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Remote-Addr", "X-Remote-Ip", "X-Proxyuser-Ip",
 		"Proxy-Connection", "Proxy-Client-Ip", "Wl-Proxy-Client-Ip", "X-Host", "X-Rewrite-Url",
-		"X-Scheme", "X-Https", "X-Url-Scheme", "X-Arr-Ssl", "X-Arr-Log-Id", "Front-End-Https", "Cdn-Loop", "X-Amz-Cf-Id", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context",
+		"X-Scheme", "X-Https", "X-Url-Scheme", "X-Arr-Ssl",
+		"X-Arr-Log-Id", "Front-End-Https", "Cdn-Loop", "X-Amz-Cf-Id", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context",
 		"X-Request-Start", "X-Varnish", "X-Azure-Clientip", "X-Azure-Socketip", "X-Azure-Fdid", "X-Appengine-User-Ip"}
-	passedOnPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", "Fastly-", "Fly-", "X-Vercel-", "X-Nf-", "X-Akamai-", "Akamai-", "X-Proxy-", "X-Goog-", "X-Ms-"}
-	ofCallbacks      = []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"}
+	passedOnPrefixes = []string{"X-Forwarded", "X-Original-",
+		"X-Envoy-", "Cf-", "Fastly-", "Fly-", "X-Vercel-", "X-Nf-", "X-Akamai-", "Akamai-", "X-Proxy-", "X-Goog-", "X-Ms-"}
+	ofCallbacks = []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"}
 )
 
 // IsPassedOn reports whether a request was sent for somebody else: by a proxy, or as a callback of a service like ours, whose tasks anybody

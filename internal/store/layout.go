@@ -57,7 +57,8 @@ func (s *Store) Layout(ctx context.Context, jobType int32) (int64, error) {
 func (s *Store) SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error) {
 	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
 	if err == nil {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET layout = %d WHERE job_type = %d AND COALESCE(layout, 0) = %d", s.byKeyOf(s.types), to, jobType, from))
+		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET layout = %d WHERE job_type = %d AND COALESCE(layout, 0) = %d",
+			s.byKeyOf(s.types), to, jobType, from))
 	}
 	return n > 0, wrap("set layout", err)
 }

@@ -33,8 +33,8 @@ func (s *Store) AdvanceOperation(ctx context.Context, id uint64, worker string, 
 
 // CountOperation adds to the numbers of an operation what its last part came to. It is sent in the transaction of that part.
 func (s *Store) CountOperation(ctx context.Context, id uint64, changed, skipped int, state string) error {
-	_, err := s.exec(ctx,
-		fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d", s.byKeyOf(s.acts), changed, skipped, id), state)
+	_, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET changed = changed + %d, skipped = skipped + %d, state = ? WHERE id = %d",
+		s.byKeyOf(s.acts), changed, skipped, id), state)
 	return wrap("count what an operation did", err)
 }
 

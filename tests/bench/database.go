@@ -133,7 +133,10 @@ func (d *database) pending(ctx context.Context) (bool, error) {
 
 func (d *database) counts(ctx context.Context) (c counts, err error) {
 	var all int
-	err = d.ask(ctx, "SELECT COUNT(*), COALESCE(SUM(CASE WHEN job_status IN (0, 3, 4) THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN job_status = 1 THEN 1 ELSE 0 END), 0) FROM async_job_tab",
+	err = d.ask(ctx,
+		"SELECT COUNT(*), COALESCE(SUM(CASE WHEN job_status IN (0, 3, 4) THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN job_status = 1 THEN 1 ELSE 0 "+
+			"END), 0) "+
+			"FROM async_job_tab",
 		&all, &c.pending, &c.succeeded)
 	c.other = all - c.pending - c.succeeded
 	return c, err

@@ -44,7 +44,8 @@ func commit(ctx context.Context) string {
 	if err != nil {
 		return "unknown"
 	}
-	changes, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)tests/bench/results").Output()
+	changes, err := exec.CommandContext(ctx, "git", "status",
+		"--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)tests/bench/results").Output()
 	if err != nil || len(changes) > 0 {
 		return strings.TrimSpace(string(id)) + " with changes"
 	}

@@ -20,7 +20,10 @@ func (all results) markdown() string {
 	if machine != "" {
 		fmt.Fprintf(&b, "%s\n\n", machine)
 	}
-	b.WriteString("Medians of the rounds; behind the first figure its least and its greatest. Ratios travel from machine to machine, absolute\nfigures do not. [README.md](../README.md) says what the words mean and how each system is set up.\n" + notHere + "\n")
+	b.WriteString(
+		"Medians of the rounds; behind the first figure its least and its greatest. Ratios travel from machine to machine, absolute\nfigures do not. " +
+			"[README.md](../README.md) says what the words mean and how each system is set up.\n" +
+			notHere + "\n")
 	all.writeTargets(&b)
 	for _, r := range all {
 		r.writeSection(&b, machine == "")

@@ -96,7 +96,8 @@ func (r *round) verify(ctx context.Context, handled *counter, jobs, runs int) er
 		return err
 	}
 	if n := int(handled.n.Load()); n != runs || c != (counts{succeeded: jobs}) {
-		return fmt.Errorf("of %d jobs %d succeeded, %d are pending, %d are something else; handlers ran %d times and not %d", jobs, c.succeeded, c.pending, c.other, n, runs)
+		return fmt.Errorf("of %d jobs %d succeeded, %d are pending, %d are something else; handlers ran %d times and not %d",
+			jobs, c.succeeded, c.pending, c.other, n, runs)
 	}
 	return nil
 }

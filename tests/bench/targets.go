@@ -27,7 +27,8 @@ var targets = func() (all []target) {
 	all = []target{
 		{claim: "drain, MariaDB, of the bare loop", workload: "drain", system: onMariaDB, figure: jobsPerSecond, than: "bare loop, MariaDB", atLeast: 0.85},
 		{claim: "drain, MySQL, of the bare loop", workload: "drain", system: onMySQL, figure: jobsPerSecond, than: "bare loop, MySQL", atLeast: 0.85},
-		{claim: "drain, PostgreSQL, of the bare loop", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "bare loop, PostgreSQL", atLeast: 0.95},
+		{claim: "drain, PostgreSQL, of the bare loop", workload: "drain",
+			system: onPostgreSQL, figure: jobsPerSecond, than: "bare loop, PostgreSQL", atLeast: 0.95},
 		{claim: "drain, PostgreSQL, of River", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "River, PostgreSQL", atLeast: 1.8},
 		{claim: "drain, SQLite, of the bare loop", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "bare loop, SQLite", atLeast: 0.85},
 	}
@@ -83,11 +84,15 @@ func (all results) writeTargets(b *strings.Builder) {
 		if len(list) > 1 {
 			spread = fmt.Sprintf(" (%s to %s)", significant(low), significant(high))
 		}
-		lines = append(lines, fmt.Sprintf("| %s | %s%s | %s%s%s | %s |\n", t.claim, bound, unit, significant(median(list)), unit, spread, t.verdict(low, high)))
+		lines = append(lines,
+			fmt.Sprintf("| %s | %s%s | %s%s%s | %s |\n", t.claim, bound, unit, significant(median(list)), unit, spread, t.verdict(low, high)))
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(b, "\n## What it shall reach\n\nThe median of the rounds, and its quartiles; of a ratio, of those between the figures of one round. A bound is reached, or\n"+
-			"missed, if both quartiles say so.\n\n| | bound | measured | reached |\n|---|---:|---:|---|\n%s", strings.Join(lines, ""))
+		fmt.Fprintf(
+			b,
+			"\n## What it shall reach\n\nThe median of the rounds, and its quartiles; of a ratio, of those between the figures of one round. A bound is "+
+				"reached, or\n"+
+				"missed, if both quartiles say so.\n\n| | bound | measured | reached |\n|---|---:|---:|---|\n%s", strings.Join(lines, ""))
 	}
 }
 

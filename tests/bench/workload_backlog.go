@@ -75,8 +75,12 @@ func (r *round) finish(ctx context.Context, wanted int) error {
 	}
 	for rows < wanted {
 		n := min(rows, wanted-rows, together)
-		result, err := d.look.ExecContext(ctx, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, term, attempts) "+
-			"SELECT params, job_type, job_status, start_time, create_time, update_time, term, attempts FROM async_job_tab WHERE job_type = 1 AND job_status = 1 LIMIT %d", n))
+		result, err := d.look.ExecContext(ctx,
+			fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, term, attempts) "+
+				"SELECT params, job_type, job_status, start_time, create_time, update_time, term, attempts "+
+				"FROM async_job_tab "+
+				"WHERE job_type = 1 AND job_status = 1 LIMIT %d",
+				n))
 		if err != nil {
 			return err
 		}

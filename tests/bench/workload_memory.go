@@ -9,8 +9,9 @@ import (
 
 // memory: more jobs wait in the table than the library takes into memory, and the one worker is busy.
 var memory = workload{
-	name:    "memory",
-	says:    "100,000 jobs wait in the table, 50,000 of them in memory (Config.QueueMaxSize); what the heap holds more than before the start, for each of the 50,000",
+	name: "memory",
+	says: "100,000 jobs wait in the table, 50,000 of them in memory (Config.QueueMaxSize); what the heap holds more than before the start, for " +
+		"each of the 50,000",
 	columns: []string{bytesPerJob, heapMore},
 	kinds:   []kind{oursKind},
 	run:     func(ctx context.Context, r *round) error { return r.memory(ctx) },

@@ -10,8 +10,9 @@ import (
 // same drain without the reader is in the same round, for comparison. It has a process and a database of its own, so that
 // neither meets what the other left, and it is the first, for what a snapshot held back is cleaned up when it ends.
 var snapshot = workload{
-	name:    "snapshot",
-	says:    "200,000 jobs that do nothing are drained, once without a reader and once while one holds a snapshot of the table open until the last outcome is written",
+	name: "snapshot",
+	says: "200,000 jobs that do nothing are drained, once without a reader and once while one holds a snapshot of the table open until the last " +
+		"outcome is written",
 	columns: []string{ofWithout, jobsPerSecond, withoutReader, perThousand, clientCPU, serverCPU, allocations, peakMemory},
 	kinds:   []kind{oursKind, bareKind, riverKind},
 	run: func(ctx context.Context, r *round) error {

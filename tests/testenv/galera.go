@@ -27,7 +27,8 @@ func (p *provided) addGalera(ctx context.Context, m manner) error {
 	}
 	library, err := galeraProvider(ctx)
 	if m.leaveOut && errors.Is(err, exec.ErrNotFound) {
-		p.leftOut = append(p.leftOut, "left out: the tests on Galera clusters (no Galera library in the usual folders; no apt-get, so no Debian or Ubuntu). To have them, "+galeraRemedy)
+		p.leftOut = append(p.leftOut,
+			"left out: the tests on Galera clusters (no Galera library in the usual folders; no apt-get, so no Debian or Ubuntu). To have them, "+galeraRemedy)
 		return nil
 	}
 	if err != nil {

@@ -72,22 +72,8 @@ const commandGrace = 30 * time.Second
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(arguments []string) (exitCode int) {
-	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis | -tidb | -browser] -- command [argument ...]")
-		flags.PrintDefaults()
-	}
-	private := flags.Bool("private", false, "start programs of this machine, and tell the command how to start more")
-	leaveOut := flags.Bool("leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
-	withRedis := flags.Bool("redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
-	onlyTiDB := flags.Bool("tidb", false, "provide TiDB alone, as PQ_TEST_TIDB_DSN; the first time, it is built")
-	onlyBrowser := flags.Bool("browser", false, "provide a browser alone, as PQ_TEST_BROWSER, and shells")
-	if flags.Parse(arguments) != nil {
-		return 2
-	}
-	command := flags.Args()
-	if len(command) == 0 || *leaveOut && !*private || *onlyTiDB && *withRedis || *onlyBrowser && (*private || *onlyTiDB || *withRedis) {
-		flags.Usage()
+	o, command, ok := parse(arguments)
+	if !ok {
 		return 2
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
@@ -104,22 +90,22 @@ func run(arguments []string) (exitCode int) {
 	quiet := context.AfterFunc(ctx, func() { say("stopping") })
 
 	wanted := databases
-	if *withRedis {
+	if o.redis {
 		wanted = append(slices.Clone(databases), redis)
 	}
-	if *onlyTiDB {
+	if o.tidb {
 		wanted = []database{tiDB}
 	}
-	if *onlyBrowser {
+	if o.browser {
 		wanted = nil
 	}
-	m := manner{*private, (*leaveOut || *onlyBrowser) && !everythingIsWanted(os.Getenv)}
+	m := manner{o.private, (o.leaveOut || o.browser) && !everythingIsWanted(os.Getenv)}
 	got, err := provideAll(ctx, wanted, m)
 	defer stopAll(got.servers)
-	if err == nil && m.private && !*onlyTiDB {
+	if err == nil && m.private && !o.tidb {
 		err = errors.Join(got.addGalera(ctx, m), got.addPgBouncer(ctx, m), got.addProxies(ctx, m))
 	}
-	if err == nil && *onlyBrowser {
+	if err == nil && o.browser {
 		err = errors.Join(got.addBrowser(ctx, m), got.addShells(ctx, m))
 	}
 	if ctx.Err() != nil {
@@ -127,7 +113,7 @@ func run(arguments []string) (exitCode int) {
 	}
 	if err != nil {
 		say("%v", err)
-		if *leaveOut && !m.leaveOut {
+		if o.leaveOut && !m.leaveOut {
 			say("nothing is left out, because PQ_TEST_ALL or CI is set")
 		}
 		return 1
@@ -144,6 +130,31 @@ func run(arguments []string) (exitCode int) {
 	return code
 }
 
+// options are what testenv is told beside the command.
+type options struct{ private, leaveOut, redis, tidb, browser bool }
+
+func parse(arguments []string) (o options, command []string, ok bool) {
+	flags := flag.NewFlagSet("testenv", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: go run ./tests/testenv [-private [-leave-out]] [-redis | -tidb | -browser] -- command [argument ...]")
+		flags.PrintDefaults()
+	}
+	flags.BoolVar(&o.private, "private", false, "start programs of this machine, and tell the command how to start more")
+	flags.BoolVar(&o.leaveOut, "leave-out", false, "with -private, go on without a server that this machine cannot have, and name it at the end")
+	flags.BoolVar(&o.redis, "redis", false, "provide Redis too, as PQ_TEST_REDIS_ADDR")
+	flags.BoolVar(&o.tidb, "tidb", false, "provide TiDB alone, as PQ_TEST_TIDB_DSN; the first time, it is built")
+	flags.BoolVar(&o.browser, "browser", false, "provide a browser alone, as PQ_TEST_BROWSER, and shells")
+	if flags.Parse(arguments) != nil {
+		return o, nil, false
+	}
+	command = flags.Args()
+	if len(command) == 0 || o.leaveOut && !o.private || o.tidb && o.redis || o.browser && (o.private || o.tidb || o.redis) {
+		flags.Usage()
+		return o, nil, false
+	}
+	return o, command, true
+}
+
 // everythingIsWanted where a test that is left out would not be missed by anybody.
 func everythingIsWanted(getenv func(string) string) bool {
 	ci := getenv("CI")
@@ -155,7 +166,8 @@ var given = os.Environ()
 
 // environment is the command's. What testenv was given itself and does not provide is taken out.
 func (p provided) environment(wanted []database, private bool) []string {
-	environment := slices.Concat(given, []string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, browserVariable + "=" + p.browser, "PQ_TEST_ALL="})
+	environment := slices.Concat(given,
+		[]string{galeraVariable + "=" + p.galera, pgbouncerVariable + "=" + p.pgbouncer, browserVariable + "=" + p.browser, "PQ_TEST_ALL="})
 	for _, one := range proxies {
 		environment = append(environment, one.variable+"=")
 	}

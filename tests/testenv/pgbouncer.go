@@ -22,7 +22,8 @@ func (p *provided) addPgBouncer(ctx context.Context, m manner) error {
 	}
 	command, err := commandOf(ctx, "pgbouncer", "PgBouncer", 50)
 	if m.leaveOut && errors.Is(err, exec.ErrNotFound) {
-		p.leftOut = append(p.leftOut, "left out: the tests with PgBouncer (not on the PATH; no apt-get, so no Debian or Ubuntu). To have them, "+pgbouncerRemedy)
+		p.leftOut = append(p.leftOut,
+			"left out: the tests with PgBouncer (not on the PATH; no apt-get, so no Debian or Ubuntu). To have them, "+pgbouncerRemedy)
 		return nil
 	}
 	if err != nil {

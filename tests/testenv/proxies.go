@@ -27,7 +27,8 @@ func (p *provided) addProxies(ctx context.Context, m manner) error {
 		command, err := commandOf(ctx, one.program, one.name, 50)
 		switch {
 		case m.leaveOut && errors.Is(err, exec.ErrNotFound):
-			p.leftOut = append(p.leftOut, fmt.Sprintf("left out: the tests behind %s (not on the PATH; no apt-get, so no Debian or Ubuntu). To have them, %s", one.name, remedy))
+			p.leftOut = append(p.leftOut,
+				fmt.Sprintf("left out: the tests behind %s (not on the PATH; no apt-get, so no Debian or Ubuntu). To have them, %s", one.name, remedy))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("no %s for the tests: %w\nTo have it, %s", one.name, err, remedy))
 		default:

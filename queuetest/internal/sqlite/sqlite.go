@@ -364,7 +364,9 @@ func (c *conn) bind(compiled uintptr, args []driver.NamedValue) error {
 	return nil
 }
 
-func (c *conn) bindBytes(compiled uintptr, i int32, value string, bind func(*libc.TLS, uintptr, int32, uintptr, int32, uintptr) int32) (rc int32, err error) {
+func (c *conn) bindBytes(
+	compiled uintptr, i int32, value string, bind func(*libc.TLS, uintptr, int32, uintptr, int32, uintptr) int32,
+) (rc int32, err error) {
 	const copied = ^uintptr(0) // SQLITE_TRANSIENT
 	text, err := libc.CString(value)
 	if err != nil {

@@ -115,8 +115,9 @@ func (a *api) draft(t *task.Task, caller *tokens.Caller, at string) (queue_job.A
 		return queue_job.AddModelJob{}, err
 	}
 	if params, ok := job.JobParams.(queue_job.JSON); ok && len(params) > queue_job.ParamsMax {
-		return queue_job.AddModelJob{}, problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address",
-			cmp.Or(at, "the task"), len(params), queue_job.ParamsMax)
+		return queue_job.AddModelJob{},
+			problem.New(problem.TooLarge, "%s has %d bytes as JSON, and the most is %d; store the body elsewhere and send its address",
+				cmp.Or(at, "the task"), len(params), queue_job.ParamsMax)
 	}
 	return job, nil
 }

@@ -35,20 +35,23 @@ type Aliases struct {
 // serve adds what is switched on.
 func (s *Aliases) serve(mux *http.ServeMux, a *api) {
 	if s.DelayQueue != "" {
-		mux.HandleFunc("POST /api/task/save", s.answer(a, a.delayQueueTask, map[string]string{"/url": "/notify_url", "/body": "/notify_param"}, func(bad *problem.Problem, id uint64) any {
-			if bad != nil {
-				return delayQueueAnswer{Code: 1, Msg: bad.Detail}
-			}
-			return delayQueueAnswer{Msg: "success", Data: &delayQueueData{strconv.FormatUint(id, 10)}}
-		}))
+		mux.HandleFunc("POST /api/task/save",
+			s.answer(a, a.delayQueueTask, map[string]string{"/url": "/notify_url", "/body": "/notify_param"}, func(bad *problem.Problem, id uint64) any {
+				if bad != nil {
+					return delayQueueAnswer{Code: 1, Msg: bad.Detail}
+				}
+				return delayQueueAnswer{Msg: "success", Data: &delayQueueData{strconv.FormatUint(id, 10)}}
+			}))
 	}
 	if s.DelayService != nil {
-		mux.HandleFunc("POST /delay/task/add", s.answer(a, a.delayServiceTask, map[string]string{"/url": "/content/url", "/body": "/content", "/at": "/timing_moment"}, func(bad *problem.Problem, id uint64) any {
-			if bad != nil {
-				return delayServiceAnswer{Error: bad.Status(), Msg: bad.Detail}
-			}
-			return delayServiceAnswer{Msg: "操作成功", TaskID: id}
-		}))
+		mux.HandleFunc("POST /delay/task/add",
+			s.answer(a, a.delayServiceTask, map[string]string{"/url": "/content/url", "/body": "/content", "/at": "/timing_moment"},
+				func(bad *problem.Problem, id uint64) any {
+					if bad != nil {
+						return delayServiceAnswer{Error: bad.Status(), Msg: bad.Detail}
+					}
+					return delayServiceAnswer{Msg: "操作成功", TaskID: id}
+				}))
 	}
 }
 
@@ -69,7 +72,9 @@ type delayServiceAnswer struct {
 }
 
 // answer adds the task of a request, and answers in the other service's words. An error has our status, for programs that look at it.
-func (s *Aliases) answer(a *api, read func(*call) (*task.Task, error), names map[string]string, say func(bad *problem.Problem, id uint64) any) http.HandlerFunc {
+func (s *Aliases) answer(
+	a *api, read func(*call) (*task.Task, error), names map[string]string, say func(bad *problem.Problem, id uint64) any,
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, id := &call{w, r, nil, a, nil}, uint64(0)
 		err := func() error {
@@ -120,7 +125,8 @@ func called(p *problem.Problem, names map[string]string) *problem.Problem {
 var foreign = http.NewCrossOriginProtection()
 
 // caller says who sent a request. From a network that needs no token, programs do not need one, and pages do: somebody in that network may
-// look at a page from anywhere, which can even have the name of its own host lead here. The token may be the password of basic authentication, which clients can have in their address.
+// look at a page from anywhere, which can even have the name of its own host lead here. The token may be the password of basic
+// authentication, which clients can have in their address.
 func (s *Aliases) caller(a *api, r *http.Request) (*tokens.Caller, *problem.Problem) {
 	if err := foreign.Check(r); err != nil {
 		return nil, problem.New(problem.Forbidden, "a page from elsewhere has sent this; only programs may, and pages of this host")
@@ -130,7 +136,8 @@ func (s *Aliases) caller(a *api, r *http.Request) (*tokens.Caller, *problem.Prob
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
 	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	if addr, bad := netip.ParseAddr(peer); err == nil && bad == nil && r.Header.Get("Authorization") == "" && !nearby.IsPassedOn(r) && !nearby.FromPage(r) &&
+	if addr, bad := netip.ParseAddr(peer); err == nil &&
+		bad == nil && r.Header.Get("Authorization") == "" && !nearby.IsPassedOn(r) && !nearby.FromPage(r) &&
 		slices.ContainsFunc(s.From, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
 		return tokens.Adder("alias"), nil
 	}
@@ -140,7 +147,8 @@ func (s *Aliases) caller(a *api, r *http.Request) (*tokens.Caller, *problem.Prob
 // delayQueueWait is how long a task waits whose time has passed, and delayQueueRetry what its retries wait, as in that service.
 const delayQueueWait = 10 * time.Second
 
-var delayQueueRetry = &task.Retry{Waits: []time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, 3 * time.Minute, time.Hour, 2 * time.Hour}}
+var delayQueueRetry = &task.Retry{Waits: []time.Duration{5 * time.Second,
+	15 * time.Second, 30 * time.Second, 3 * time.Minute, time.Hour, 2 * time.Hour}}
 
 // delayQueueTask reads a form with notify_url, plan_time, method_name and notify_param.
 func (a *api) delayQueueTask(c *call) (*task.Task, error) {
@@ -224,7 +232,8 @@ func (a *api) delayServiceTask(c *call) (*task.Task, error) {
 	if inText := ""; json.Unmarshal(content, &inText) == nil { // JSON in a text, or an object
 		content = []byte(inText)
 	}
-	t := &task.Task{Topic: strings.ToLower(given.Topic), At: time.Unix(unix, 0), Content: task.Content{Method: http.MethodPost, Body: content, ContentType: "application/json"}}
+	t := &task.Task{Topic: strings.ToLower(given.Topic),
+		At: time.Unix(unix, 0), Content: task.Content{Method: http.MethodPost, Body: content, ContentType: "application/json"}}
 	if t.URL, err = a.delayServiceURL(content); err != nil {
 		return nil, err
 	}

@@ -158,7 +158,8 @@ func (a *api) answer(pattern string, route route) http.HandlerFunc {
 		}
 		switch {
 		case err == nil:
-		case r.Context().Err() != nil: // no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
+		// no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
+		case r.Context().Err() != nil:
 			problemOf(err).Write(w)
 		default:
 			a.sorry(w, r, problemOf(err))
@@ -277,7 +278,8 @@ func (c *call) sayText(status int, text []byte) error {
 	release, full := c.a.answerRoom(c, len(text))
 	if full != nil {
 		if c.Method != http.MethodGet {
-			return problem.New(problem.Unknown, "it is done, and there is no room for the answer: this caller, or all together, do not read theirs; look at what there is")
+			return problem.New(problem.Unknown,
+				"it is done, and there is no room for the answer: this caller, or all together, do not read theirs; look at what there is")
 		}
 		return full
 	}
@@ -297,7 +299,8 @@ func (c *call) writeWithin(text []byte) {
 	}
 	control, began := http.NewResponseController(c.ResponseWriter), time.Now()
 	for sent := 0; sent < len(text); {
-		_ = control.SetWriteDeadline(began.Add(bodies.Grace + time.Duration(sent)*time.Second/bodies.LeastSpeed)) // where deadlines are not supported, the server's own hold
+		// where deadlines are not supported, the server's own hold
+		_ = control.SetWriteDeadline(began.Add(bodies.Grace + time.Duration(sent)*time.Second/bodies.LeastSpeed))
 		n, err := c.Write(text[sent:min(len(text), sent+bodies.LeastSpeed)])
 		if sent += n; err != nil {
 			return // and so is the connection

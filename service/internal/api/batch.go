@@ -219,7 +219,8 @@ type short struct {
 
 func (s *short) Read(into []byte) (int, error) {
 	if s.read-s.by.InputOffset() > oneMax {
-		s.full = problem.New(problem.TooLarge, "it has more than %d bytes, with the space before it; store what is large elsewhere, and send its address", oneMax)
+		s.full = problem.New(problem.TooLarge, "it has more than %d bytes, with the space before it; store what is large elsewhere, and send its address",
+			oneMax)
 		return 0, s.full
 	}
 	n, err := s.Reader.Read(into)

@@ -15,12 +15,14 @@ import (
 var (
 	// queries are the parameters that routes have. The others have none.
 	queries = map[string][]string{
-		"GET /v1/tasks":  {"topic", "status", "name", "created_from", "created_to", "due_from", "due_to", "updated_from", "updated_to", "order", "limit", "cursor"},
+		"GET /v1/tasks": {"topic", "status", "name", "created_from",
+			"created_to", "due_from", "due_to", "updated_from", "updated_to", "order", "limit", "cursor"},
 		"GET /v1/topics": {"prefix"}, "DELETE /v1/topics": {"prefix"},
 	}
 	// withBody are the routes that read a body.
 	withBody = []string{
-		"POST /v1/topics/{topic}/tasks", "PUT /v1/topics/{topic}/tasks/{name}", "POST /v1/batch", "PATCH /v1/tasks/{id}", "PATCH /v1/topics/{topic}/tasks/{name}", "PUT /v1/topics/{topic}",
+		"POST /v1/topics/{topic}/tasks", "PUT /v1/topics/{topic}/tasks/{name}",
+		"POST /v1/batch", "PATCH /v1/tasks/{id}", "PATCH /v1/topics/{topic}/tasks/{name}", "PUT /v1/topics/{topic}",
 		"POST /v1/topics/{topic}/pause", "PUT /v1/templates/{pattern}", "PUT /v1/schedules/{name}", "POST /v1/operations", "POST /v1/tokens",
 	}
 	// keyed are the routes that take an Idempotency-Key. GET, PUT and DELETE do what it asks for anyway: a second one changes nothing more.

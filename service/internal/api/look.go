@@ -193,7 +193,8 @@ func queryOf(values url.Values) (*query, error) {
 		from = q.cursor()
 	}
 	times := map[string]*time.Time{
-		"created_from": &q.CreatedFrom, "created_to": &q.CreatedTo, "due_from": &q.DueFrom, "due_to": &q.DueTo, "updated_from": &q.UpdatedFrom, "updated_to": &q.UpdatedTo,
+		"created_from": &q.CreatedFrom, "created_to": &q.CreatedTo,
+		"due_from": &q.DueFrom, "due_to": &q.DueTo, "updated_from": &q.UpdatedFrom, "updated_to": &q.UpdatedTo,
 	}
 	var wrong []problem.Field
 	for name, all := range values {
@@ -237,7 +238,8 @@ func queryOf(values url.Values) (*query, error) {
 	return q, nil
 }
 
-var errNoName = fmt.Errorf("no task can be called that: a name has at most %d characters of UTF-8, no zero, and no white space at an end", task.NameMax)
+var errNoName = fmt.Errorf("no task can be called that: a name has at most %d characters of UTF-8, no zero, and no white space at an end",
+	task.NameMax)
 
 // limitOf says of a time that was read whether it may limit a list of tasks. The second 0 would be no limit.
 func limitOf(at time.Time, err error) (time.Time, error) {
@@ -260,11 +262,14 @@ func (s span) empty(prefix string) (wrong []problem.Field) {
 		from, to         time.Time
 		nameFrom, nameTo string
 	}{
-		{s.CreatedFrom, s.CreatedTo, "created_from", "created_to"}, {s.DueFrom, s.DueTo, "due_from", "due_to"}, {s.UpdatedFrom, s.UpdatedTo, "updated_from", "updated_to"},
+		{s.CreatedFrom, s.CreatedTo, "created_from", "created_to"},
+		{s.DueFrom, s.DueTo, "due_from", "due_to"}, {s.UpdatedFrom, s.UpdatedTo, "updated_from", "updated_to"},
 		{s.CreatedFrom, s.UpdatedTo, "created_from", "updated_to"},
 	} {
 		if !r.from.IsZero() && !r.to.IsZero() && r.to.Unix() <= r.from.Unix() {
-			wrong = append(wrong, problem.Field{Pointer: prefix + r.nameTo, Detail: fmt.Sprintf("no task is in a time that ends then and begins with %s; name a later end, or an earlier beginning", r.nameFrom)})
+			wrong = append(wrong,
+				problem.Field{Pointer: prefix + r.nameTo,
+					Detail: fmt.Sprintf("no task is in a time that ends then and begins with %s; name a later end, or an earlier beginning", r.nameFrom)})
 		}
 	}
 	return wrong[:min(len(wrong), 1)]

@@ -25,7 +25,8 @@ var operationVerbs = map[string]operate.Verb{"cancel": operate.Cancel, "retry": 
 
 // canBeDone says in which statuses a task is to which that can be done.
 var canBeDone = map[string][]status{
-	"cancel": {waiting, deferred, retrying}, "run": {waiting, deferred, retrying}, "retry": {failed, cancelled}, "delete": {succeeded, failed, cancelled},
+	"cancel": {waiting, deferred, retrying}, "run": {waiting, deferred, retrying},
+	"retry": {failed, cancelled}, "delete": {succeeded, failed, cancelled},
 }
 
 // newOperation is what a request wants to be done to many tasks of a topic.
@@ -180,23 +181,7 @@ func (a *api) addOperation(c *call) error {
 	if err != nil {
 		return err
 	}
-	var view operationView
-	var before tables.UsedKey
-	err = a.change(ctx, func(tx *sql.Tx) (err error) {
-		if key != nil {
-			if before, err = a.takeKey(ctx, tx, *key); err != nil {
-				return err
-			}
-		}
-		id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), wanted.Why), a.Jobs, tx, change)
-		if err == nil {
-			view, err = a.operationOf(ctx, c, tokens.ManageTasks, tx, id)
-		}
-		if err == nil && key != nil {
-			err = a.answerKey(ctx, tx, key, http.StatusAccepted, view)
-		}
-		return err
-	})
+	view, before, err := a.beginOperation(ctx, c, key, change, wanted.Why)
 	if errors.Is(err, errAnswered) {
 		c.Header().Set("Idempotency-Replayed", "true")
 		return c.sayText(before.Status, []byte(before.Answer))
@@ -206,6 +191,29 @@ func (a *api) addOperation(c *call) error {
 	}
 	c.Header().Set("Location", "/v1/operations/"+view.ID)
 	return c.say(http.StatusAccepted, view)
+}
+
+// beginOperation begins an operation, in one transaction with the idempotency key of the call, if it has one. If the key was used before, the
+// error is errAnswered, and before has the answer.
+func (a *api) beginOperation(
+	ctx context.Context, c *call, key *tables.UsedKey, change operate.Change, why string,
+) (view operationView, before tables.UsedKey, err error) {
+	err = a.change(ctx, func(tx *sql.Tx) (err error) {
+		if key != nil {
+			if before, err = a.takeKey(ctx, tx, *key); err != nil {
+				return err
+			}
+		}
+		id, err := operate.Begin(queue_job.WithActor(ctx, c.actor(), why), a.Jobs, tx, change)
+		if err == nil {
+			view, err = a.operationOf(ctx, c, tokens.ManageTasks, tx, id)
+		}
+		if err == nil && key != nil {
+			err = a.answerKey(ctx, tx, key, http.StatusAccepted, view)
+		}
+		return err
+	})
+	return view, before, err
 }
 
 // forecast is what an operation would be about.

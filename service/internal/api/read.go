@@ -243,7 +243,8 @@ func (r *reader) problem(err error) error {
 		return bad
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		r.c.Header().Set("Connection", "close")
-		return problem.New(problem.Slow, "of the body, %d bytes have come in %v; a body has %v and a second more for each %d bytes, and %v in all; nothing was stored",
+		return problem.New(problem.Slow,
+			"of the body, %d bytes have come in %v; a body has %v and a second more for each %d bytes, and %v in all; nothing was stored",
 			r.got, time.Since(r.began).Round(time.Second), bodies.Grace, bodies.LeastSpeed, bodies.Most)
 	}
 	return problem.New(problem.Invalid, "the body has not come in whole: %v", err)

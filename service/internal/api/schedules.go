@@ -101,16 +101,19 @@ func (a *api) putSchedule(c *call) error {
 }
 
 // addSchedule adds the job of a schedule, or has it replace the one that waits. One that runs adds a task, which does not take long.
-func (a *api) addSchedule(ctx context.Context, s *schedules.Schedule, name string, now time.Time) (added queue_job.Added, is *queue_job.JobInfo, err error) {
+func (a *api) addSchedule(
+	ctx context.Context, s *schedules.Schedule, name string, now time.Time,
+) (added queue_job.Added, is *queue_job.JobInfo, err error) {
 	for try := 0; ; try++ {
 		job, err := s.Job(name, now)
 		if err != nil {
 			return added, nil, err
 		}
-		all, err := a.Intake.AddAll(ctx, []queue_job.AddModelJob{job}, intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
-			is, err = a.Jobs.Get(ctx, tx, queue_job.ID(added[0].Id))
-			return err
-		}})
+		all, err := a.Intake.AddAll(ctx, []queue_job.AddModelJob{job},
+			intake.Around{After: func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (err error) {
+				is, err = a.Jobs.Get(ctx, tx, queue_job.ID(added[0].Id))
+				return err
+			}})
 		switch {
 		case err != nil:
 			return added, nil, err
@@ -167,7 +170,8 @@ const schedulesShown = 1000
 func (a *api) listSchedules(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
-	jobs, err := a.Jobs.List(ctx, a.DB, queue_job.Filter{JobTypes: []int32{schedules.Type}, Statuses: queue_job.PendingStatuses(), Limit: schedulesShown})
+	jobs, err := a.Jobs.List(ctx, a.DB,
+		queue_job.Filter{JobTypes: []int32{schedules.Type}, Statuses: queue_job.PendingStatuses(), Limit: schedulesShown})
 	if err != nil {
 		return err
 	}

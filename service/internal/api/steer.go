@@ -18,7 +18,9 @@ import (
 // sentence says for what.
 //
 // May refuses what would be in vain, if it is not nil.
-func (a *api) steer(c *call, late string, may func(*task.Content) error, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error)) error {
+func (a *api) steer(
+	c *call, late string, may func(*task.Content) error, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error),
+) error {
 	before, topic, err := a.jobOf(c, tokens.ManageTasks)
 	if err != nil {
 		return err
@@ -57,16 +59,18 @@ func (a *api) cancelTask(c *call) error {
 }
 
 func (a *api) runTask(c *call) error {
-	return a.steer(c, "retry sends a task again that has failed or was cancelled", inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
-		return a.Jobs.Reschedule(ctx, tx, which, time.Unix(0, 0)) // at once, whatever the clock here says
-	})
+	return a.steer(c, "retry sends a task again that has failed or was cancelled",
+		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+			return a.Jobs.Reschedule(ctx, tx, which, time.Unix(0, 0)) // at once, whatever the clock here says
+		})
 }
 
 func (a *api) retryTask(c *call) error {
-	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits", inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
-		again, err := a.Jobs.Retry(ctx, tx, which)
-		return again.Jobs, err
-	})
+	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits",
+		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+			again, err := a.Jobs.Retry(ctx, tx, which)
+			return again.Jobs, err
+		})
 }
 
 // changeTask changes when a task is sent, and how urgent it is.
@@ -82,17 +86,18 @@ func (a *api) changeTask(c *call) error {
 	if err != nil {
 		return err
 	}
-	return a.steer(c, "only a task that has not ended can be changed", change.inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
-		if !change.at.IsZero() {
-			if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
-				return changed, err
+	return a.steer(c, "only a task that has not ended can be changed",
+		change.inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
+			if !change.at.IsZero() {
+				if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
+					return changed, err
+				}
 			}
-		}
-		if change.priority != nil {
-			changed, err = a.Jobs.SetPriority(ctx, tx, which, *change.priority)
-		}
-		return changed, err
-	})
+			if change.priority != nil {
+				changed, err = a.Jobs.SetPriority(ctx, tx, which, *change.priority)
+			}
+			return changed, err
+		})
 }
 
 type change struct {
@@ -112,7 +117,8 @@ func inTime(t *task.Content) error {
 // inTime refuses a time at which a task has expired.
 func (c *change) inTime(t *task.Content) error {
 	if !c.at.IsZero() && task.IsTooLate(t.Expires, c.at) {
-		return problem.OfField(c.pointer, "the task expires at %s, and would not be sent any more then; add it anew, with another expires", stamp(t.Expires))
+		return problem.OfField(c.pointer, "the task expires at %s, and would not be sent any more then; add it anew, with another expires",
+			stamp(t.Expires))
 	}
 	return nil
 }

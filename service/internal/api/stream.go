@@ -311,7 +311,9 @@ func (a *api) addLines(c *call, lines []line) []answered {
 }
 
 // topicsOfLines makes the topics of lines together. If they are too many, each is made by itself, so that only those fail that are.
-func (a *api) topicsOfLines(c *call, at []int, tasks []*task.Task, jobs []queue_job.AddModelJob, answers []answered) ([]int, []*task.Task, []queue_job.AddModelJob) {
+func (a *api) topicsOfLines(
+	c *call, at []int, tasks []*task.Task, jobs []queue_job.AddModelJob, answers []answered,
+) ([]int, []*task.Task, []queue_job.AddModelJob) {
 	if a.makeTopics(c.Context(), c.caller, tasks, jobs) == nil {
 		return at, tasks, jobs
 	}

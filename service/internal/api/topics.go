@@ -126,7 +126,8 @@ func (a *api) put(c *call, name string) (t *topics.Topic, status int, err error)
 	}
 	for name, value := range config.Headers {
 		if value == masked {
-			return nil, 0, problem.OfField("/headers", "the value of %q is hidden from this token, which lacks the scope %s; send the value itself", name, tokens.ReadBodies)
+			return nil, 0, problem.OfField("/headers", "the value of %q is hidden from this token, which lacks the scope %s; send the value itself",
+				name, tokens.ReadBodies)
 		}
 	}
 	ctx, cancel := c.within()
@@ -165,7 +166,8 @@ const (
 func (a *api) dropTopics(c *call) error {
 	prefix := c.URL.Query().Get("prefix")
 	if prefix == "" {
-		return problem.OfField("?prefix", "it is missing: how the names of the topics begin that are to be deleted; GET /v1/topics takes it, too, and shows them")
+		return problem.OfField("?prefix",
+			"it is missing: how the names of the topics begin that are to be deleted; GET /v1/topics takes it, too, and shows them")
 	}
 	var types []int32
 	names := map[int32]string{}

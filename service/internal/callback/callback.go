@@ -34,7 +34,8 @@ type Add func(ctx context.Context, job queue_job.AddModelJob) error
 //
 // If something here panics, the log has all of it, and the attempt's error is a sentence: who may read a task need not see our files.
 func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add, clock Clock, log *slog.Logger) queue_job.Handler {
-	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers), Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
+	to := &deliver.Topic{Name: topic.Name, Header: task.HeaderOf(topic.Config.Headers),
+		Limits: topic.Config.Limits(), Rules: topic.Config.Rules, Signer: signer}
 	return func(ctx context.Context, job *queue_job.Job) (outcome error) {
 		retry := topic.Config.RetryOf(&task.Content{})
 		defer func() {
@@ -71,7 +72,8 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 }
 
 // panicked is what a task is told of a panic.
-var panicked = deliver.Result{Outcome: deliver.Retry, Code: deliver.CodeInternal, Detail: "the service made a mistake, which its log describes; report it"}
+var panicked = deliver.Result{Outcome: deliver.Retry,
+	Code: deliver.CodeInternal, Detail: "the service made a mistake, which its log describes; report it"}
 
 const (
 	tellAgain = 5 * time.Second // if the database does not take what tells of a failure
@@ -101,11 +103,13 @@ func noticeOf(topic *topics.Topic, job *queue_job.Job, content *task.Content, wh
 	if err != nil {
 		return queue_job.AddModelJob{}, err
 	}
-	told := &task.Task{Name: fmt.Sprintf("%s%s-%d", task.FailurePrefix, job.IdempotencyKey(), job.Attempt-job.Retries-job.Lost), OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
+	told := &task.Task{Name: fmt.Sprintf("%s%s-%d", task.FailurePrefix, job.IdempotencyKey(), job.Attempt-job.Retries-job.Lost),
+		OnConflict: task.Keep, Priority: queue_job.PriorityHigh,
 		Content: task.Content{URL: content.OnFailure, Method: http.MethodPost, Body: body, ContentType: "application/json"}}
 	notice, err := told.Job(topic.Type)
 	params, _ := notice.JobParams.(queue_job.JSON)
-	if err == nil && content.Labels != nil && (len(body) > task.BodyMax || len(params) > queue_job.ParamsMax) { // a plain INSERT may write labels of any length
+	// a plain INSERT may write labels of any length
+	if err == nil && content.Labels != nil && (len(body) > task.BodyMax || len(params) > queue_job.ParamsMax) {
 		bare := *content
 		bare.Labels = nil
 		return noticeOf(topic, job, &bare, why)
@@ -120,7 +124,8 @@ var errExpired = errors.New("expired: its time was over before it was sent with 
 func expired(ctx context.Context, c *task.Content, clock Clock) error {
 	now, err := clock(ctx)
 	if err != nil || !isOver(c, now) {
-		return &queue_job.Outcome{Status: queue_job.JobStatusContinue, Wait: askAgain, Deferred: true, Because: "the task has expired by the clock of its instance, and not by the database's"}
+		return &queue_job.Outcome{Status: queue_job.JobStatusContinue,
+			Wait: askAgain, Deferred: true, Because: "the task has expired by the clock of its instance, and not by the database's"}
 	}
 	return queue_job.Cancel(errExpired)
 }

@@ -60,7 +60,8 @@ func codeOf(err error) Code {
 		return CodeConnectTimeout
 	case isProtocol(err):
 		return CodeProtocol
-	case errors.Is(err, errSentOnce), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
+	case errors.Is(err, errSentOnce), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
 		strings.Contains(err.Error(), "server closed"):
 		return CodeReset

@@ -139,7 +139,8 @@ func (c *Call) timeout() time.Duration {
 func (d *Deliverer) leave(t ticket, v verdict) (wait time.Duration) {
 	wait, changes := d.lanes.leave(t, v)
 	for _, c := range changes {
-		d.logger.Info("callbacks: a breaker changed", "origin", c.Origin, "topic", c.Topic, "state", string(c.State), "why", string(c.Why), "until", c.OpenUntil)
+		d.logger.Info("callbacks: a breaker changed",
+			"origin", c.Origin, "topic", c.Topic, "state", string(c.State), "why", string(c.Why), "until", c.OpenUntil)
 	}
 	return wait
 }

@@ -22,7 +22,8 @@ func (c *Call) check() error {
 	switch {
 	case c.Topic == nil || c.Topic.Name == "":
 		return errors.New("the call has no topic")
-	case c.ID == "" || len(c.ID) > idMax || strings.ContainsFunc(c.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' || r == '"' || r == '\\' }):
+	case c.ID == "" || len(c.ID) > idMax ||
+		strings.ContainsFunc(c.ID, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' || r == '"' || r == '\\' }):
 		return fmt.Errorf("the id %.40q is empty, longer than %d, or has a dot or another character that cannot be signed", c.ID, idMax)
 	case c.Timeout != 0 && (c.Timeout < TimeoutMin || c.Timeout > TimeoutMax):
 		return fmt.Errorf("the timeout is %v; use %v to %v", c.Timeout, TimeoutMin, TimeoutMax)

@@ -64,7 +64,8 @@ func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 	asked, hasAsked := retryAfter(e.header, now)
 	switch {
 	case !isStatus(e.status):
-		return verdict{outcome: Retry, code: CodeProtocol, status: failure, detail: fmt.Sprintf("the receiver answered %03d, which is no final status", e.status)}
+		return verdict{outcome: Retry, code: CodeProtocol,
+			status: failure, detail: fmt.Sprintf("the receiver answered %03d, which is no final status", e.status)}
 	case isSuccess(e.status, rules):
 		return judgeBody(e, rules)
 	case e.header.Get("Pq-Retry") == "no":
@@ -88,7 +89,8 @@ func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 func redirectDetail(e evidence) string {
 	const locationMax = 200
 	location := e.header.Get("Location")
-	return fmt.Sprintf("the receiver answered %d; redirects are not followed, so use the right URL at once; Location: %.*q", e.status, locationMax, location)
+	return fmt.Sprintf("the receiver answered %d; redirects are not followed, so use the right URL at once; Location: %.*q",
+		e.status, locationMax, location)
 }
 
 // judgeBody looks at the body of a success, if the rules want to.

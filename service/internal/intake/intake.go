@@ -293,8 +293,9 @@ func Away(err error) *problem.Problem {
 }
 
 func unknown(err error) *problem.Problem {
-	p := problem.New(problem.Unknown, "the database has not said whether it stored what came; send the request again if its tasks have names or it has an Idempotency-Key, "+
-		"else look first")
+	p := problem.New(problem.Unknown,
+		"the database has not said whether it stored what came; send the request again if its tasks have names or it has an Idempotency-Key, "+
+			"else look first")
 	p.RetryAfter, p.Cause = 2*time.Second, err
 	return p
 }

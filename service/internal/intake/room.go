@@ -94,7 +94,9 @@ func (r *Room) leave(w *waiter) (release func(), full *problem.Problem) {
 func (r *Room) full(w *waiter) *problem.Problem {
 	text := fmt.Sprintf("requests and answers of others take all the memory that there is for them (%d bytes)", r.size)
 	if !r.hasShare(w.who, w.bytes) {
-		text = fmt.Sprintf("other requests of this caller, or answers that it has not read yet, take all the memory that one caller may (%d bytes); send fewer at a time", r.share)
+		text = fmt.Sprintf(
+			"other requests of this caller, or answers that it has not read yet, take all the memory that one caller may (%d bytes); send fewer at a time",
+			r.share)
 	}
 	p := problem.New(problem.Busy, "%s; nothing was stored, send the request again", text)
 	p.RetryAfter = time.Second

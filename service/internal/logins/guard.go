@@ -221,7 +221,8 @@ func lead(w http.ResponseWriter, r *http.Request, to string) {
 func pathOf(text string) string {
 	const root = "/"
 	at, err := url.ParseRequestURI(text) // two slashes in front are a part of the path for it
-	if err != nil || !strings.HasPrefix(text, root) || strings.ContainsFunc(text, isStrange) || strings.Contains(at.Path, `\`) || strings.Contains(at.Path, "//") {
+	if err != nil || !strings.HasPrefix(text, root) ||
+		strings.ContainsFunc(text, isStrange) || strings.Contains(at.Path, `\`) || strings.Contains(at.Path, "//") {
 		return root
 	}
 	if clean := path.Clean(at.Path); at.Path != clean && at.Path != clean+"/" { // it has dots, which may be escaped

@@ -56,7 +56,8 @@ func fits(password, hash string) bool {
 	if len(parts) != 6 || len(password) > passwordMax {
 		return false
 	}
-	if n, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &m, &t, &p); n != 4 || err != nil || m != memory || t != passes || p != threads {
+	if n, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &m, &t, &p); n != 4 ||
+		err != nil || m != memory || t != passes || p != threads {
 		return false
 	}
 	salt, errSalt := base64.RawStdEncoding.DecodeString(parts[4])

@@ -34,8 +34,10 @@ const (
 var statuses = map[Code]int{
 	Invalid: http.StatusUnprocessableEntity, Unauthorized: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
 	NotFound: http.StatusNotFound, Exists: http.StatusConflict, InFlight: http.StatusConflict, Ended: http.StatusConflict,
-	TopicLimit: http.StatusConflict, TopicInUse: http.StatusConflict, TooLarge: http.StatusRequestEntityTooLarge, MediaType: http.StatusUnsupportedMediaType,
-	KeyReused: http.StatusUnprocessableEntity, Slow: http.StatusRequestTimeout, Busy: http.StatusServiceUnavailable, DatabaseAway: http.StatusServiceUnavailable,
+	TopicLimit: http.StatusConflict, TopicInUse: http.StatusConflict,
+	TooLarge: http.StatusRequestEntityTooLarge, MediaType: http.StatusUnsupportedMediaType,
+	KeyReused: http.StatusUnprocessableEntity, Slow: http.StatusRequestTimeout,
+	Busy: http.StatusServiceUnavailable, DatabaseAway: http.StatusServiceUnavailable,
 	Unknown: http.StatusServiceUnavailable,
 }
 

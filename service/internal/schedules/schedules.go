@@ -58,11 +58,14 @@ func parse(text []byte, stored bool, now time.Time) (*Schedule, *problem.Problem
 		wrong = append(wrong, bad.Fields...)
 	}
 	if s.task.Name != "" || !s.task.At.IsZero() || s.task.Delay != 0 {
-		wrong = append(wrong, problem.Field{Pointer: "/task", Detail: "the schedule says when it is due and what it is called; leave name, at and delay out"})
+		wrong = append(wrong,
+			problem.Field{Pointer: "/task", Detail: "the schedule says when it is due and what it is called; leave name, at and delay out"})
 	}
 	if len(wrong) == 0 && !stored {
 		if next := s.Next(now); !next.IsZero() && task.IsTooLate(s.task.Expires, next) {
-			wrong = append(wrong, problem.Field{Pointer: "/task/expires", Detail: "the first task, which is due at " + next.UTC().Format(time.RFC3339) + ", would have expired then; let it expire later, or leave expires out"})
+			wrong = append(wrong,
+				problem.Field{Pointer: "/task/expires", Detail: "the first task, which is due at " +
+					next.UTC().Format(time.RFC3339) + ", would have expired then; let it expire later, or leave expires out"})
 		}
 	}
 	if len(wrong) > 0 {

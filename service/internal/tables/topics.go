@@ -111,7 +111,8 @@ func (t *Tables) MakeTopics(ctx context.Context, topics []Topic, limits Limits) 
 				topic, err := scanTopic(scan)
 				all, there[topic.Name] = append(all, topic), true
 				return err
-			}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name IN (?`+strings.Repeat(", ?", len(names)-1)+`)`, names...)
+			}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab WHERE name IN (?`+strings.Repeat(", ?", len(names)-1)+`)`,
+				names...)
 			if err != nil {
 				return err
 			}
@@ -179,7 +180,8 @@ func (t *Tables) DeleteTopics(ctx context.Context, types []int32) (deleted []Top
 				return err
 			}, `SELECT job_type, name, config, version, create_time FROM {p}pqueue_topic_tab`+in, args...)
 			if err == nil {
-				err = t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET name = {marked}, version = ?, create_time = ?`+in, append([]any{version, unix(now)}, args...)...)
+				err = t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET name = {marked}, version = ?, create_time = ?`+in,
+					append([]any{version, unix(now)}, args...)...)
 			}
 			if err != nil {
 				return err
@@ -264,7 +266,9 @@ func (t *Tables) insertTopics(ctx context.Context, tx *sql.Tx, topics []Topic, v
 		for _, topic := range some {
 			args = append(args, topic.Type, topic.Name, topic.Config, topic.Version, unix(topic.Created))
 		}
-		err := t.exec(ctx, tx, `INSERT INTO {p}pqueue_topic_tab (job_type, name, config, version, create_time) VALUES (?, ?, ?, ?, ?)`+strings.Repeat(", (?, ?, ?, ?, ?)", len(some)-1), args...)
+		err := t.exec(ctx, tx,
+			`INSERT INTO {p}pqueue_topic_tab (job_type, name, config, version, create_time) VALUES (?, ?, ?, ?, ?)`+strings.Repeat(", (?, ?, ?, ?, ?)",
+				len(some)-1), args...)
 		if err != nil {
 			return nil, err
 		}

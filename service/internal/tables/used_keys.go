@@ -18,7 +18,8 @@ type UsedKey struct {
 // TakeKey takes an Idempotency-Key for a request in its transaction. If the key was used before, taken is false, and used is what it
 // was used for. While another transaction has the key and has not ended, TakeKey waits for it.
 func (t *Tables) TakeKey(ctx context.Context, tx *sql.Tx, key UsedKey, now time.Time) (taken bool, used UsedKey, err error) {
-	taken, err = t.changed(ctx, tx, `{ignore} INTO {p}pqueue_used_key_tab (token, used_key, hash, status, answer, create_time) VALUES (?, ?, ?, 0, '', ?){or nothing}`,
+	taken, err = t.changed(ctx, tx,
+		`{ignore} INTO {p}pqueue_used_key_tab (token, used_key, hash, status, answer, create_time) VALUES (?, ?, ?, 0, '', ?){or nothing}`,
 		key.Token, key.Key, key.Hash, now.Unix())
 	if err != nil {
 		return false, used, fmt.Errorf("take an idempotency key: %w", err)
@@ -42,7 +43,8 @@ func (t *Tables) TakeKey(ctx context.Context, tx *sql.Tx, key UsedKey, now time.
 
 // AnswerKey writes what the request with the key is answered, in the transaction that has taken the key.
 func (t *Tables) AnswerKey(ctx context.Context, tx *sql.Tx, key UsedKey) error {
-	err := t.exec(ctx, tx, `UPDATE {p}pqueue_used_key_tab SET status = ?, answer = ? WHERE token = ? AND used_key = ?`, key.Status, key.Answer, key.Token, key.Key)
+	err := t.exec(ctx, tx, `UPDATE {p}pqueue_used_key_tab SET status = ?, answer = ? WHERE token = ? AND used_key = ?`,
+		key.Status, key.Answer, key.Token, key.Key)
 	if err != nil {
 		return fmt.Errorf("answer an idempotency key: %w", err)
 	}

@@ -65,7 +65,8 @@ func (t *Tables) users(ctx context.Context, query string, args ...any) (users []
 
 // AddUser adds a user, and reports whether the name was free.
 func (t *Tables) AddUser(ctx context.Context, u User) (added bool, err error) {
-	added, err = t.changed(ctx, t.db, `{ignore} INTO {p}pqueue_user_tab (name, hash, role, create_time) VALUES (?, ?, ?, ?){or nothing}`, u.Name, u.Hash, u.Role, unix(u.Created))
+	added, err = t.changed(ctx, t.db, `{ignore} INTO {p}pqueue_user_tab (name, hash, role, create_time) VALUES (?, ?, ?, ?){or nothing}`,
+		u.Name, u.Hash, u.Role, unix(u.Created))
 	if err != nil {
 		return false, fmt.Errorf("add user %s: %w", u.Name, err)
 	}

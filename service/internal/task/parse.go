@@ -314,7 +314,8 @@ func (p *parser) retry(v json.RawMessage, at string) *Retry {
 		}
 	}
 	if p.strict && r.MaxAttempts > 0 && len(r.Waits) >= r.MaxAttempts {
-		p.say(at+"/max_attempts", "it is the first attempt and %d more, and there are %d waits; leave out the waits that are too many, or raise it", r.MaxAttempts-1, len(r.Waits))
+		p.say(at+"/max_attempts", "it is the first attempt and %d more, and there are %d waits; leave out the waits that are too many, or raise it",
+			r.MaxAttempts-1, len(r.Waits))
 	}
 	if p.strict && members != nil && len(members) == 0 {
 		p.say(at, "it says nothing; set waits, or max_attempts, of which 1 means that nothing is sent again")

@@ -106,7 +106,9 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 		return token, "", fmt.Errorf("admin may do everything, also make tokens for all topics; leave the topics out, or give the token the other scopes")
 	}
 	if !expires.IsZero() && !expires.After(time.Now()) {
-		return token, "", fmt.Errorf("the token expires at %s, which is over; use a time to come, or none for a token that does not expire", expires.UTC().Format(time.RFC3339))
+		return token, "",
+			fmt.Errorf("the token expires at %s, which is over; use a time to come, or none for a token that does not expire",
+				expires.UTC().Format(time.RFC3339))
 	}
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)
@@ -125,7 +127,8 @@ func First() (token tables.Token, text string) {
 
 func withID(id, note string, scopes, topics []string, expires time.Time) (token tables.Token, text string) {
 	secret := rand.Text() + rand.Text()
-	token = tables.Token{ID: id, Hash: hashOf(secret), Note: note, Scopes: strings.Join(scopes, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
+	token = tables.Token{ID: id, Hash: hashOf(secret),
+		Note: note, Scopes: strings.Join(scopes, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
 	return token, "pq_" + id + "_" + secret
 }
 
@@ -170,7 +173,8 @@ func (s *Set) Caller(r *http.Request, now time.Time) (*Caller, *problem.Problem)
 	case r.Context().Value(openKey{}) == nil:
 		return nil, problem.New(problem.Unauthorized, "a token is missing, and there is none yet; make one with pqueue token create")
 	case !nearby.FromThisMachine(r):
-		return nil, problem.New(problem.Unauthorized, "without a token, only programs on this machine may call, and none through a proxy; make one with pqueue token create")
+		return nil, problem.New(problem.Unauthorized,
+			"without a token, only programs on this machine may call, and none through a proxy; make one with pqueue token create")
 	}
 	return local, nil
 }

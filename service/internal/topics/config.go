@@ -143,10 +143,13 @@ func (c *Config) sizes(w *written) (wrong []problem.Field) {
 		wrong = append(wrong, problem.Field{Pointer: "/success", Detail: fmt.Sprintf("it has %d bytes, and the most is %d", n, successMax)})
 	}
 	if n := len(w.Permanent); n > permanentMax {
-		wrong = append(wrong, problem.Field{Pointer: "/permanent_statuses", Detail: fmt.Sprintf("it has %d bytes, and the most is %d; use ranges, such as 400-499", n, permanentMax)})
+		wrong = append(wrong,
+			problem.Field{Pointer: "/permanent_statuses",
+				Detail: fmt.Sprintf("it has %d bytes, and the most is %d; use ranges, such as 400-499", n, permanentMax)})
 	}
 	if text, err := json.Marshal(c); len(wrong) == 0 && err == nil && len(text) > configMax {
-		wrong = append(wrong, problem.Field{Detail: fmt.Sprintf("it has %d bytes as it is stored, and the most is %d; shorten its headers", len(text), configMax)})
+		wrong = append(wrong,
+			problem.Field{Detail: fmt.Sprintf("it has %d bytes as it is stored, and the most is %d; shorten its headers", len(text), configMax)})
 	}
 	return wrong
 }
@@ -167,7 +170,9 @@ func (c *Config) limits() (wrong []problem.Field) {
 	for _, f := range []struct {
 		pointer    string
 		value, max float64
-	}{{"/rate", c.Rate, rateMax}, {"/per_destination_rate", c.PerDestinationRate, rateMax}, {"/burst", float64(c.Burst), rateMax}, {"/concurrency", float64(c.Concurrency), concurrencyMax}, {"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
+	}{{"/rate", c.Rate, rateMax}, {"/per_destination_rate", c.PerDestinationRate, rateMax}, {"/burst", float64(c.Burst), rateMax},
+		{"/concurrency", float64(c.Concurrency), concurrencyMax},
+		{"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
 		if f.value < 0 || f.value > f.max {
 			wrong = append(wrong, problem.Field{Pointer: f.pointer, Detail: fmt.Sprintf("it is to be from 0, which means the default, to %.0f", f.max)})
 		}
@@ -179,7 +184,8 @@ func (c *Config) limits() (wrong []problem.Field) {
 		wrong = append(wrong, problem.Field{Pointer: "/burst", Detail: "it means nothing without rate; set rate, too"})
 	}
 	if c.Ordered && c.PerKey > 1 {
-		wrong = append(wrong, problem.Field{Pointer: "/per_key", Detail: "with ordered, one task of a key is in flight at a time; leave per_key out, or ordered"})
+		wrong = append(wrong,
+			problem.Field{Pointer: "/per_key", Detail: "with ordered, one task of a key is in flight at a time; leave per_key out, or ordered"})
 	}
 	return wrong
 }

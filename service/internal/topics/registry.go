@@ -217,9 +217,14 @@ func (r *Registry) limitsOf(by *tokens.Caller) tables.Limits {
 func (r *Registry) tooMany(err error) error {
 	switch {
 	case errors.Is(err, tables.ErrTopicLimit):
-		return problem.New(problem.TopicLimit, "there may be %d topics, and no more are made; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics", r.limits.All)
+		return problem.New(problem.TopicLimit,
+			"there may be %d topics, and no more are made; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics",
+			r.limits.All)
 	case errors.Is(err, tables.ErrShareLimit):
-		return problem.New(problem.TopicLimit, "there may be %d topics with names that this token's patterns fit, and it makes no more; use one that is there, delete some with DELETE /v1/topics?prefix=…, or raise --topics-per-token", r.limits.OfToken)
+		return problem.New(problem.TopicLimit,
+			"there may be %d topics with names that this token's patterns fit, and it makes no more; use one that is there, delete some with DELETE "+
+				"/v1/topics?prefix=…, or raise --topics-per-token",
+			r.limits.OfToken)
 	}
 	return err
 }
@@ -340,7 +345,8 @@ func (r *Registry) tell(ctx context.Context) {
 func (r *Registry) tellRefused(names []string, why error) {
 	slices.Sort(names)
 	if len(names) > 0 && (!slices.Equal(names, r.refused.names) || time.Since(r.refused.told) >= toldAgain) {
-		r.log.Error("topics cannot be served; each second, they are tried again", "topics", len(names), "among them", names[:min(len(names), namesLogged)], "error", why)
+		r.log.Error("topics cannot be served; each second, they are tried again",
+			"topics", len(names), "among them", names[:min(len(names), namesLogged)], "error", why)
 		r.refused.told = time.Now()
 	}
 	r.refused.names = names

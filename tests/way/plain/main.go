@@ -71,7 +71,9 @@ func follow(ctx context.Context, db *sql.DB, ran <-chan struct{}, into string) e
 		return err
 	}
 	now := time.Now().Unix()
-	added, err := db.ExecContext(ctx, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) VALUES ('{}', ?, 0, 0, ?, ?)", jobType, now, now)
+	added, err := db.ExecContext(ctx, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) "+
+		"VALUES ('{}', ?, 0, 0, ?, ?)",
+		jobType, now, now)
 	if err != nil {
 		return err
 	}

@@ -39,24 +39,11 @@ they are left out, they are null.`,
 			if j.Priority, err = priorityOf(priority); err != nil {
 				return &exit{exitUsage, err}
 			}
-			switch unique {
-			case "":
-			case "pending":
-				j.Unique = queue_job.UniqueWhilePending
-			case "forever":
-				j.Unique = queue_job.UniqueForever
-			default:
-				return exitf(exitUsage, "--unique %s: it is pending or forever", unique)
+			if j.Unique, err = uniquenessOf(unique); err != nil {
+				return err
 			}
-			if at != "" {
-				if after != 0 {
-					return exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
-				}
-				moment, err := futureOf(at, time.Now())
-				if err != nil {
-					return err
-				}
-				j.StartTime = uint32(moment.Unix())
+			if j.StartTime, err = startOf(at, after); err != nil {
+				return err
 			}
 			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
 			if cmd.Flags().Changed("max-retries") {
@@ -81,6 +68,30 @@ they are left out, they are null.`,
 	flags.IntVar(&maxRetries, "max-retries", 0, "how often it is retried; -1: without limit (default: as its type says)")
 	flags.StringToStringVar(&meta, "meta", nil, "metadata, as name=text")
 	return cmd
+}
+
+func uniquenessOf(text string) (queue_job.Uniqueness, error) {
+	switch text {
+	case "":
+		return queue_job.NotUnique, nil
+	case "pending":
+		return queue_job.UniqueWhilePending, nil
+	case "forever":
+		return queue_job.UniqueForever, nil
+	}
+	return 0, exitf(exitUsage, "--unique %s: it is pending or forever", text)
+}
+
+// startOf is the second that --at names; 0: it is not given.
+func startOf(at string, after time.Duration) (uint32, error) {
+	if at == "" {
+		return 0, nil
+	}
+	if after != 0 {
+		return 0, exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
+	}
+	moment, err := futureOf(at, time.Now())
+	return uint32(moment.Unix()), err
 }
 
 func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {

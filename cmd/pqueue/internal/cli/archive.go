@@ -202,7 +202,8 @@ func (a *app) sayRestored(r *restoration) error {
 	}
 	switch {
 	case r.broken > 0:
-		return exitf(exitPartly, "%s could not be read, the last of them begins with %s: if something ended keep run while it wrote a line, the job was not deleted",
+		return exitf(exitPartly,
+			"%s could not be read, the last of them begins with %s: if something ended keep run while it wrote a line, the job was not deleted",
 			plural(r.broken, "line"), oneLine(r.lastBroken))
 	case r.jobs == 0:
 		return exitf(exitNothing, "nothing to restore")

@@ -23,8 +23,9 @@ func (a *app) auditList() *cobra.Command {
 		Use: "list", Short: "List who steered what, and why, the latest first",
 		Long: `List who steered what, and why, the latest first. There stands what was done with pqueue, in the console, and by programs that say who
 acts (queue_job.WithActor). A part of an operation names its jobs.`,
-		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --type billing\n  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
-		Args:    cobra.NoArgs,
+		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --type billing\n" +
+			"  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(db *database) (err error) {
 				if f.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
@@ -81,7 +82,8 @@ func actJSON(act queue_job.Act) any {
 	for i, id := range act.Jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	j := map[string]any{"id": strconv.FormatUint(act.Id, 10), "at": stamp(act.At), "actor": act.Actor, "why": act.Why, "verb": act.Verb, "jobs": ids, "changed": act.Changed, "detail": act.Detail}
+	j := map[string]any{"id": strconv.FormatUint(act.Id, 10),
+		"at": stamp(act.At), "actor": act.Actor, "why": act.Why, "verb": act.Verb, "jobs": ids, "changed": act.Changed, "detail": act.Detail}
 	if act.JobType != nil {
 		j["type"] = *act.JobType
 	}

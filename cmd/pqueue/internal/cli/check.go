@@ -125,7 +125,8 @@ func (a *app) nagios(h *operate.Health, err error) error {
 	if len(list) > 0 {
 		worst = list[0]
 	}
-	fmt.Fprintf(a.Out, "PQUEUE %v - %s | types=%d instances=%d findings=%d\n", nagiosWords[worst.level], strings.ReplaceAll(oneLine(worst.text), "|", "/"), len(h.Types), len(h.Instances), len(list))
+	fmt.Fprintf(a.Out, "PQUEUE %v - %s | types=%d instances=%d findings=%d\n",
+		nagiosWords[worst.level], strings.ReplaceAll(oneLine(worst.text), "|", "/"), len(h.Types), len(h.Instances), len(list))
 	for _, f := range list[min(1, len(list)):] {
 		fmt.Fprintf(a.Out, "%s: %s\n", nagiosWords[f.level], oneLine(f.text))
 	}

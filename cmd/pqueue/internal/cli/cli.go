@@ -156,7 +156,8 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "leave out the line with the columns' names")
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(), a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
+	root.AddCommand(a.jobCommand(), a.typeCommand(), a.leaseCommand(),
+		a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
 		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root

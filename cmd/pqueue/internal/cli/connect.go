@@ -81,7 +81,8 @@ func (a *app) handle(ctx context.Context) (*sql.DB, error) {
 		db.Close()
 		if file := fileOf(driver, dsn); file != "" {
 			if _, none := os.Stat(file); errors.Is(none, fs.ErrNotExist) {
-				return nil, exitf(exitUnreachable, "there is no file %s; pqueue serve makes it, and so does pqueue schema migrate, if its folder is there and may be written to", file)
+				return nil, exitf(exitUnreachable,
+					"there is no file %s; pqueue serve makes it, and so does pqueue schema migrate, if its folder is there and may be written to", file)
 			}
 		}
 		return nil, &exit{exitUnreachable, fmt.Errorf("the database does not answer: %w", err)}
@@ -163,7 +164,8 @@ func (a *app) address() (driver, dsn string, err error) {
 	}
 	switch {
 	case dsn == "":
-		return "", "", exitf(exitUsage, "no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
+		return "", "", exitf(exitUsage,
+			"no database is named: set PQUEUE_DSN, or --dsn, to mysql://user:password@host:3306/database, postgres://… or sqlite://file")
 	case a.driver == "":
 		driver, dsn, err = fromURL(dsn)
 	case slices.Contains(drivers, a.driver):

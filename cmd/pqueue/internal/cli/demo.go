@@ -40,9 +40,9 @@ A receiver listens at http://%[2]s: /ok answers at once, /slow after two seconds
 of two seconds, /broken always fails. Try this, after the line with export:
 
   curl -H "Authorization: Bearer $PQ_TOKEN" --json '{"url":"http://%[2]s/ok","body":{"hello":"world"}}' http://%[1]s/v1/topics/demo/tasks
-  curl -H "Authorization: Bearer $PQ_TOKEN" --json '{"url":"http://%[2]s/flaky","retry":{"waits":["1s","2s"],"max_attempts":5}}' http://%[1]s/v1/topics/demo/tasks
+  curl -H "Authorization: Bearer $PQ_TOKEN" --json '{"url":"http://%[2]s/flaky","retry":%[3]s}' http://%[1]s/v1/topics/demo/tasks
   curl -H "Authorization: Bearer $PQ_TOKEN" -X PUT --json '{"url":"http://%[2]s/ok","delay":"10s"}' http://%[1]s/v1/topics/demo/tasks/order-4711
-`, api, receiver)
+`, api, receiver, `{"waits":["1s","2s"],"max_attempts":5}`)
 }
 
 // receiver is where the demo's callbacks go.
@@ -84,5 +84,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	w.WriteHeader(status)
 	fmt.Fprintln(w, http.StatusText(status))
-	r.say("%s  %s %s  attempt %s of %s  %s  answered %d", time.Now().Format(time.TimeOnly), q.Method, q.URL.Path, q.Header.Get("Pq-Attempt"), q.Header.Get("Pq-Max-Attempts"), body, status)
+	r.say("%s  %s %s  attempt %s of %s  %s  answered %d",
+		time.Now().Format(time.TimeOnly), q.Method, q.URL.Path, q.Header.Get("Pq-Attempt"), q.Header.Get("Pq-Max-Attempts"), body, status)
 }

@@ -51,7 +51,9 @@ func (a *app) errors(ctx context.Context, db *database, runs int) error {
 		return err
 	}
 	if !e.All {
-		a.sayf("these are the runs that did not succeed since %s, as those who run the jobs have counted them; with a higher --runs, the log is looked through", clock(e.Since))
+		a.sayf(
+			"these are the runs that did not succeed since %s, as those who run the jobs have counted them; with a higher --runs, the log is looked through",
+			clock(e.Since))
 	}
 	return nil
 }

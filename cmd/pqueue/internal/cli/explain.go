@@ -39,7 +39,9 @@ func (a *app) explain(ctx context.Context, db *database, id uint64) error {
 	case "table":
 		showExplanation(a.Out, e)
 	case "json":
-		err = indented(a.Out, map[string]any{"schema": 1, "id": strconv.FormatUint(id, 10), "at": stamp(e.At), "reasons": reasonsJSON(e.Reasons), "perhaps": reasonsJSON(e.Perhaps)})
+		err = indented(a.Out,
+			map[string]any{"schema": 1, "id": strconv.FormatUint(id, 10),
+				"at": stamp(e.At), "reasons": reasonsJSON(e.Reasons), "perhaps": reasonsJSON(e.Perhaps)})
 	default:
 		_, err = list(a, all(append(e.Reasons, e.Perhaps...)), "reasons", []column[operate.Reason]{
 			{"kind", func(r operate.Reason) string { return string(r.Kind) }},

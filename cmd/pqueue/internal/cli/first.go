@@ -14,7 +14,9 @@ import (
 // sayFirstToken makes the first token, if there is none, and shows it.
 func (a *app) sayFirstToken(ctx context.Context, tasks *service.Service, s *server) error {
 	if s.open {
-		a.sayf("programs on this machine may do everything until there is a token, and so may everybody behind a proxy on this machine that does not say that it is one")
+		a.sayf(
+			"programs on this machine may do everything until there is a token, and so may everybody behind a proxy on this machine that does not say that " +
+				"it is one")
 		return nil
 	}
 	if !s.firstToken {

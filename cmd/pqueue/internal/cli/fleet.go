@@ -64,7 +64,10 @@ func leaseJSON(l queue_job.Lease) any {
 }
 
 // fleetList shows what a verb reads of the leases.
-func fleetList[T any](ctx context.Context, a *app, what string, read func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error), columns []column[T], asJSON func(T) any) error {
+func fleetList[T any](
+	ctx context.Context, a *app, what string, read func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error),
+	columns []column[T], asJSON func(T) any,
+) error {
 	return a.with(ctx, func(db *database) error {
 		var items []T
 		err := a.within(ctx, func(ctx context.Context) (err error) {
@@ -124,7 +127,8 @@ func (a *app) yield(ctx context.Context, db *database, name string) error {
 			return nil
 		}
 	}
-	return exitf(exitNothing, "%s has the same holder after %v, %s: no other instance runs the type, or the holder does not answer", name, yieldWithin, before.Holder)
+	return exitf(exitNothing, "%s has the same holder after %v, %s: no other instance runs the type, or the holder does not answer",
+		name, yieldWithin, before.Holder)
 }
 
 func (a *app) leaseBreak() *cobra.Command {
@@ -240,7 +244,8 @@ func (a *app) drain(ctx context.Context, db *database, id string, lasts time.Dur
 		}
 	}
 	if n := len(here.Leases); n > 0 {
-		return exitf(exitPartly, "%s on %s is drained until %s, and still has %s: no other instance takes %s", id, here.Host, clock(here.DrainedUntil), plural(n, "lease"), strings.Join(here.Leases, ", "))
+		return exitf(exitPartly, "%s on %s is drained until %s, and still has %s: no other instance takes %s",
+			id, here.Host, clock(here.DrainedUntil), plural(n, "lease"), strings.Join(here.Leases, ", "))
 	}
 	a.sayf("%s on %s has no lease, and takes none until %s; %s on", id, here.Host, clock(here.DrainedUntil), handlersRun(here.Running))
 	return nil

@@ -51,7 +51,8 @@ func historySpan(last, step string) (span, each time.Duration, err error) {
 
 // roundStep is the shortest step that people read well and that is not shorter than another.
 func roundStep(least time.Duration) time.Duration {
-	for _, step := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour} {
+	for _, step := range []time.Duration{time.Minute, 2 * time.Minute,
+		5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour} {
 		if step >= least {
 			return step
 		}
@@ -81,13 +82,15 @@ func periodColumns() []column[operate.Period] {
 		{"from", func(p operate.Period) string { return clock(p.Begin) }},
 		{"started", func(p operate.Period) string { return strconv.FormatInt(p.Started(), 10) }},
 	}
-	for _, status := range []queue_job.JobStatus{queue_job.JobStatusSuccess, queue_job.JobStatusFailed, queue_job.JobStatusRetry, queue_job.JobStatusContinue, queue_job.JobStatusCancelled} {
+	for _, status := range []queue_job.JobStatus{queue_job.JobStatusSuccess,
+		queue_job.JobStatusFailed, queue_job.JobStatusRetry, queue_job.JobStatusContinue, queue_job.JobStatusCancelled} {
 		columns = append(columns, column[operate.Period]{status.String(), func(p operate.Period) string { return strconv.FormatInt(p.Runs[status], 10) }})
 	}
 	for _, c := range []struct {
 		name string
 		of   func(*operate.Period) *operate.Histogram
-	}{{"delay", func(p *operate.Period) *operate.Histogram { return &p.Delays }}, {"took", func(p *operate.Period) *operate.Histogram { return &p.Durations }}} {
+	}{{"delay", func(p *operate.Period) *operate.Histogram { return &p.Delays }},
+		{"took", func(p *operate.Period) *operate.Histogram { return &p.Durations }}} {
 		columns = append(columns, quantileColumn(c.name+" p50", c.of, 0.5), quantileColumn(c.name+" p99", c.of, 0.99))
 	}
 	return columns

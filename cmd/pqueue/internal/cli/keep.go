@@ -51,7 +51,8 @@ func (a *app) showKept(ctx context.Context, db *database) error {
 		for _, t := range kept.Types {
 			types = append(types, keptJSON(t))
 		}
-		return indented(a.Out, map[string]any{"schema": 1, "rows_at_most": kept.Rows, "oldest": stamp(kept.Oldest), "verdict": verdict, "remedy": remedy, "types": types})
+		return indented(a.Out,
+			map[string]any{"schema": 1, "rows_at_most": kept.Rows, "oldest": stamp(kept.Oldest), "verdict": verdict, "remedy": remedy, "types": types})
 	case "table":
 		out := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 		line := labelled(out)
@@ -107,9 +108,9 @@ func (a *app) keepRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run <time>",
 		Short: "Delete the jobs that ended before a time, with what the log has of their runs",
-		Long: `Delete the jobs that ended before a time, with what the log has of their runs: 30d is thirty days ago, 2026-11-01 a day. It deletes 1,000 at a
-time, each time in a transaction of its own, and then rests nine times as long. Ctrl-C ends it between two. Runners delete such jobs by
-themselves, if they have WithRetention: in smaller steps, which slow others less.
+		Long: `Delete the jobs that ended before a time, with what the log has of their runs: 30d is thirty days ago, 2026-11-01 a day. It deletes
+1,000 at a time, each time in a transaction of its own, and then rests nine times as long. Ctrl-C ends it between two. Runners delete such
+jobs by themselves, if they have WithRetention: in smaller steps, which slow others less.
 
 With --archive, it writes each job to a file before it deletes it: 100 jobs at a time, and only when the disk has them are they deleted.
 The file has a job in each line, as JSON with its parameters and its unsuccessful runs; if it exists, the jobs are added to it. A

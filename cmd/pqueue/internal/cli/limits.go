@@ -9,9 +9,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-const limitsHelp = `The limits stand in the database, hold on all instances within a second, and never allow more than the programs' configuration. Jobs
-that run go on to their end, and count. Of a type with a handler of batches, workers are calls. Each shard keeps one worker. Up to a tenth
-of the rate may start at once, or a batch, for each shard.`
+const limitsHelp = `The limits stand in the database, hold on all instances within a second, and never allow more than the programs'
+configuration. Jobs that run go on to their end, and count. Of a type with a handler of batches, workers are calls. Each shard keeps one
+worker. Up to a tenth of the rate may start at once, or a batch, for each shard.`
 
 func (a *app) typeSet() *cobra.Command {
 	var limits queue_job.Limits
@@ -104,7 +104,8 @@ func (a *app) changeLimits(ctx context.Context, name string, change func(*queue_
 		text += " from now on"
 		known.Limits = limits
 		if known.Lowered() != limits {
-			text += fmt.Sprintf("; its configuration allows %v anyway", queue_job.Limits{Workers: known.Config.WorkerPoolCapacity, RatePerSecond: known.Config.RatePerSecond})
+			text += fmt.Sprintf("; its configuration allows %v anyway",
+				queue_job.Limits{Workers: known.Config.WorkerPoolCapacity, RatePerSecond: known.Config.RatePerSecond})
 		}
 		return text, nil
 	})

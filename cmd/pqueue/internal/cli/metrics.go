@@ -21,7 +21,8 @@ func serveMetrics(address string, of prometheus.Collector) (at net.Addr, stop fu
 	all.MustRegister(of, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
-	web := &http.Server{Handler: bodies.Timed(mux), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax, MaxHeaderBytes: headerMax}
+	web := &http.Server{Handler: bodies.Timed(mux), ReadHeaderTimeout: headersMax,
+		ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax, MaxHeaderBytes: headerMax}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

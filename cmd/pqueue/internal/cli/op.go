@@ -23,7 +23,8 @@ func (a *app) opCommand() *cobra.Command {
 				changed, err := operate.Stop(ctx, db.jobs, db, id)
 				return either(changed, "operation %d is stopped", "operation %d was not open"), err
 			}),
-		a.opSwitch("resume", "Let a stopped operation go on where it was", "Any program that runs jobs of this database goes on with it within seconds; pqueue op run does so at once.",
+		a.opSwitch("resume", "Let a stopped operation go on where it was",
+			"Any program that runs jobs of this database goes on with it within seconds; pqueue op run does so at once.",
 			func(ctx context.Context, db *database, id uint64) (string, error) {
 				changed, err := operate.Resume(ctx, db.jobs, db, id)
 				return either(changed, "operation %d goes on", "operation %d was not stopped"), err
@@ -118,8 +119,10 @@ func queryTime(t time.Time) string {
 
 func operationJSON(o operate.Operation) any {
 	j := map[string]any{
-		"id": strconv.FormatUint(o.Id, 10), "begun": stamp(o.Begun), "actor": o.Actor, "why": o.Why, "state": string(o.State), "verb": string(o.Change.Verb), "query": filterText(&o.Change.Filter),
-		"reached": strconv.FormatUint(o.Reached, 10), "last": strconv.FormatUint(o.Last, 10), "changed": o.Changed, "skipped": o.Skipped, "worker": o.Worker, "touched": stamp(o.Touched),
+		"id": strconv.FormatUint(o.Id, 10), "begun": stamp(o.Begun),
+		"actor": o.Actor, "why": o.Why, "state": string(o.State), "verb": string(o.Change.Verb), "query": filterText(&o.Change.Filter),
+		"reached": strconv.FormatUint(o.Reached, 10), "last": strconv.FormatUint(o.Last, 10),
+		"changed": o.Changed, "skipped": o.Skipped, "worker": o.Worker, "touched": stamp(o.Touched),
 	}
 	if o.Change.PerSecond > 0 {
 		j["per_second"] = o.Change.PerSecond
@@ -246,7 +249,8 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 		return exitf(exitPartly, "operation %d was stopped; pqueue op resume %d goes on", id, id)
 	}
 	if last.Skipped > 0 {
-		a.sayf("%s had to stay as %s: in flight, in another state by then, or its unique key belongs to another job", plural(last.Skipped, "job"), either(last.Skipped == 1, "it was", "they were"))
+		a.sayf("%s had to stay as %s: in flight, in another state by then, or its unique key belongs to another job",
+			plural(last.Skipped, "job"), either(last.Skipped == 1, "it was", "they were"))
 		return &exit{exitPartly, nil}
 	}
 	return nil

@@ -27,7 +27,8 @@ func (s *server) proxies() (p proxies, err error) {
 	}
 	switch {
 	case p.userHeader != "" && len(p.networks) == 0:
-		return p, exitf(exitUsage, "--user-header: say with --trusted-proxy from which network the proxy's requests come; anybody else could send that header, too")
+		return p, exitf(exitUsage,
+			"--user-header: say with --trusted-proxy from which network the proxy's requests come; anybody else could send that header, too")
 	case p.userHeader == "" && len(p.operators) > 0:
 		return p, exitf(exitUsage, "--operators are users that --user-header names; users of --login have a role of their own: pqueue user create")
 	}
@@ -97,7 +98,8 @@ func (p *proxies) client(peer string, forwardedFor []string) string {
 func (p *proxies) user(r *http.Request) string {
 	const longest = 100
 	given := r.Header.Values(p.userHeader)
-	if p.userHeader == "" || len(given) != 1 || len(given[0]) > longest || strings.ContainsFunc(given[0], func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if p.userHeader == "" || len(given) != 1 || len(given[0]) > longest ||
+		strings.ContainsFunc(given[0], func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return ""
 	}
 	return strings.TrimSpace(given[0])
@@ -112,7 +114,8 @@ func (p *proxies) permits(user string, do console.Verb) bool {
 func (p *proxies) require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if userOf(r) == "" {
-			http.Error(w, "no trusted proxy says who you are: its requests come from --trusted-proxy, and have the header "+p.userHeader, http.StatusUnauthorized)
+			http.Error(w, "no trusted proxy says who you are: its requests come from --trusted-proxy, and have the header "+p.userHeader,
+				http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -75,8 +75,8 @@ func (a *app) schemaMigrate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
 		Short: "Make the tables, or add what they lack",
-		Long: `Make the tables, or add what they lack; rows stay as they are. Where a table is in use, it waits for a second at a time and tries again, until
-Ctrl-C.`,
+		Long: `Make the tables, or add what they lack; rows stay as they are. Where a table is in use, it waits for a second at a time and tries
+again, until Ctrl-C.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.makesFile = true

@@ -56,8 +56,35 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve jobs over HTTP, and the console, until Ctrl-C",
-		Long: `Serve jobs over HTTP, and the console, until Ctrl-C. It does three things, each of which can be switched off, so that several processes
-can share the work on one database:
+		Long:  serveHelp,
+		Example: "  pqueue serve --demo\n  pqueue serve --egress-allow 10.1.0.0/16\n  pqueue serve --listen :8080 --console=false\n" +
+			"  pqueue serve --read-only --title 'shop, production'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := settle(cmd, s.config); err != nil {
+				return err
+			}
+			if err := s.parts(cmd); err != nil {
+				return err
+			}
+			password, err := s.password()
+			if err != nil {
+				return err
+			}
+			if s.demo {
+				return a.serveDemo(cmd.Context(), &s, password)
+			}
+			a.useOwnFile()
+			return a.serveOn(cmd.Context(), &s, password)
+		},
+	}
+	s.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&s.demo, "demo", false, "try it: with a database that is deleted at the end, and a receiver that misbehaves")
+	return cmd
+}
+
+const serveHelp = `Serve jobs over HTTP, and the console, until Ctrl-C. It does three things, each of which can be switched off, so that
+several processes can share the work on one database:
 
   api        takes tasks in at /v1/ (its description is at /docs) and keeps them in the database
   delivery   sends each task when it is due, as an HTTP request to the address that it names
@@ -90,31 +117,7 @@ shows the values that count. In the file, each setting has a line:
   secret-file: /run/secrets/pqueue-signing
   egress-allow: [10.1.0.0/16, "*.svc.cluster.local"]
 
-Applications in Go can have the same console below a path of their own, behind their own login: package console.`,
-		Example: "  pqueue serve --demo\n  pqueue serve --egress-allow 10.1.0.0/16\n  pqueue serve --listen :8080 --console=false\n  pqueue serve --read-only --title 'shop, production'",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := settle(cmd, s.config); err != nil {
-				return err
-			}
-			if err := s.parts(cmd); err != nil {
-				return err
-			}
-			password, err := s.password()
-			if err != nil {
-				return err
-			}
-			if s.demo {
-				return a.serveDemo(cmd.Context(), &s, password)
-			}
-			a.useOwnFile()
-			return a.serveOn(cmd.Context(), &s, password)
-		},
-	}
-	s.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&s.demo, "demo", false, "try it: with a database that is deleted at the end, and a receiver that misbehaves")
-	return cmd
-}
+Applications in Go can have the same console below a path of their own, behind their own login: package console.`
 
 const day = 24 * time.Hour
 
@@ -126,20 +129,26 @@ func (s *server) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.delivery, "delivery", true, "send tasks")
 	flags.BoolVar(&s.console, "console", true, "serve the console")
 	flags.StringVar(&s.metrics, "metrics-listen", "", "address where Prometheus may read /metrics of the delivery, such as :9090 (default: none)")
-	flags.StringSliceVar(&s.allow, "egress-allow", nil, "addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
-	flags.StringVar(&s.secretFile, "secret-file", "", "file with the secrets that sign callbacks, one a line: whsec_… or whsk_…, or a pattern of topics and a secret")
+	flags.StringSliceVar(&s.allow, "egress-allow", nil,
+		"addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
+	flags.StringVar(&s.secretFile, "secret-file", "",
+		"file with the secrets that sign callbacks, one a line: whsec_… or whsk_…, or a pattern of topics and a secret")
 	flags.IntVar(&s.topics, "topics", 10_000, "how many topics there may be")
-	flags.IntVar(&s.topicsOfOne, "topics-per-token", 0, "how many topics may fit a token's patterns when it makes another one, unless it has the scope admin (default: half of --topics)")
+	flags.IntVar(&s.topicsOfOne, "topics-per-token", 0,
+		"how many topics may fit a token's patterns when it makes another one, unless it has the scope admin (default: half of --topics)")
 	flags.StringVar(&s.delayQueue, "delay-queue", "", "topic for tasks of clients of delay_queue, at /api/task/save (default: none are taken)")
-	flags.StringToStringVar(&s.delayService, "delay-service", nil, "base addresses of services, by their sn, for clients of /delay/task/add, such as shop=http://10.1.2.3:8080")
+	flags.StringToStringVar(&s.delayService, "delay-service", nil,
+		"base addresses of services, by their sn, for clients of /delay/task/add, such as shop=http://10.1.2.3:8080")
 	flags.StringSliceVar(&s.aliasFrom, "alias-from", nil, "networks from which such clients need no token")
 	flags.StringVar(&s.title, "title", "", "a name for the top of the console's pages (default: Jobs)")
 	flags.StringVar(&s.passwordFile, "password-file", "", "file with the password that the console asks for")
-	flags.Var(inDays(&s.keep.Done, 3*day), "keep-succeeded", "delete tasks this long after they succeeded or were cancelled, such as 12h or 7d; 0: never")
+	flags.Var(inDays(&s.keep.Done, 3*day), "keep-succeeded",
+		"delete tasks this long after they succeeded or were cancelled, such as 12h or 7d; 0: never")
 	flags.Var(inDays(&s.keep.Failed, 30*day), "keep-failed", "delete tasks this long after they failed, such as 12h or 7d; 0: never")
 	flags.BoolVar(&s.login, "login", false, "the console asks for a user and a password: pqueue user create makes users")
 	flags.BoolVar(&s.firstToken, "first-token", true, "make a token that may do everything if there is none, and show it once")
-	flags.BoolVar(&s.open, "open-to-this-machine", false, "programs on this machine need no token, as long as there is none, and no link to the console; not if a proxy is in front")
+	flags.BoolVar(&s.open, "open-to-this-machine", false,
+		"programs on this machine need no token, as long as there is none, and no link to the console; not if a proxy is in front")
 	flags.StringVar(&s.userHeader, "user-header", "", "header in which a trusted proxy says who uses the console, such as X-Forwarded-User")
 	flags.StringSliceVar(&s.operators, "operators", nil, "users of --user-header who may change things (default: all of them)")
 	flags.StringSliceVar(&s.trustedProxies, "trusted-proxy", nil, "networks of proxies that say, in X-Forwarded-For, from which address a request comes")
@@ -204,8 +213,9 @@ func (s *server) password() (string, error) {
 			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
 		}
 		if s.console && !s.login && s.userHeader == "" && !isThisMachine(host) {
-			return "", exitf(exitUsage, "--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, let a proxy "+
-				"say who they are with --user-header, listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
+			return "", exitf(exitUsage,
+				"--listen %s: other machines could look at the console, and change jobs; ask for users with --login, set a password with --password-file, "+
+					"let a proxy say who they are with --user-header, listen on 127.0.0.1, or leave the console out with --console=false", s.listen)
 		}
 		if !s.login && s.userHeader == "" && !s.open {
 			s.key = newKey()
@@ -221,7 +231,8 @@ func (s *server) password() (string, error) {
 		return "", exitf(exitUsage, "--password-file: %s is empty", s.passwordFile)
 	}
 	if len(password) < service.PasswordMin {
-		return "", exitf(exitUsage, "--password-file: the password in %s has %d bytes, and needs %d at least; openssl rand -base64 18 makes one", s.passwordFile, len(password), service.PasswordMin)
+		return "", exitf(exitUsage, "--password-file: the password in %s has %d bytes, and needs %d at least; openssl rand -base64 18 makes one",
+			s.passwordFile, len(password), service.PasswordMin)
 	}
 	return password, nil
 }
@@ -233,9 +244,11 @@ func (s *server) checkOpen() error {
 	case !s.open || err != nil:
 		return nil
 	case !isThisMachine(host):
-		return exitf(exitUsage, "--open-to-this-machine: --listen %s is open to other machines, too; listen on 127.0.0.1, or leave one of the two out", s.listen)
+		return exitf(exitUsage, "--open-to-this-machine: --listen %s is open to other machines, too; listen on 127.0.0.1, or leave one of the two out",
+			s.listen)
 	case len(s.trustedProxies) > 0:
-		return exitf(exitUsage, "--open-to-this-machine: --trusted-proxy says that a proxy is in front, whose requests look like those of this machine; leave one of the two out")
+		return exitf(exitUsage,
+			"--open-to-this-machine: --trusted-proxy says that a proxy is in front, whose requests look like those of this machine; leave one of the two out")
 	}
 	return nil
 }

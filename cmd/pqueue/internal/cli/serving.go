@@ -86,15 +86,21 @@ func (a *app) serve(ctx context.Context, db *database, s *server, password strin
 	if s.api {
 		a.sayf("tasks are taken in at http://%s/v1/, see http://%[1]s/docs", listener.Addr())
 	}
-	web := &http.Server{Handler: bodies.Timed(between.believe(mux)), ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax, MaxHeaderBytes: headerMax,
+	web := &http.Server{Handler: bodies.Timed(between.believe(mux)),
+		ReadHeaderTimeout: headersMax, ReadTimeout: requestMax, WriteTimeout: replyMax, IdleTimeout: quietMax, MaxHeaderBytes: headerMax,
 		ErrorLog: slog.NewLogLogger(a.log().Handler(), slog.LevelWarn)}
+	return a.serveUntil(ctx, web, listener, s, tasks, leave)
+}
+
+// serveUntil answers requests and works until ctx ends.
+func (a *app) serveUntil(ctx context.Context, web *http.Server, listener net.Listener, s *server, tasks *service.Service, leave func()) error {
 	serving, failed := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		failed(web.Serve(listener))
 	}()
-	err = a.work(serving, s, tasks, listener.Addr())
+	err := a.work(serving, s, tasks, listener.Addr())
 	if ctx.Err() != nil {
 		err = nil // Ctrl-C is the way out
 	}
@@ -153,7 +159,8 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 		return nil, err
 	}
 	cfg := service.Config{
-		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery, OpenToThisMachine: s.open, Topics: s.topics, TopicsPerToken: s.topicsOfOne, Retention: s.retention(), Aliases: aliases, Options: options,
+		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery,
+		OpenToThisMachine: s.open, Topics: s.topics, TopicsPerToken: s.topicsOfOne, Retention: s.retention(), Aliases: aliases, Options: options,
 		Deliver: service.Delivery{Guard: guard}, SignerOf: signers.of, Log: a.log(),
 	}
 	tasks, err := service.New(cfg)

@@ -189,8 +189,8 @@ func (a *app) checkConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check the settings of pqueue serve, and show where each comes from",
-		Long: `Check the settings of pqueue serve, and start nothing. The command takes the same flags, file and environment as pqueue serve, reads the files
-with secrets, and reports all mistakes at once. It does not ask the database; pqueue check does.`,
+		Long: `Check the settings of pqueue serve, and start nothing. The command takes the same flags, file and environment as pqueue
+serve, reads the files with secrets, and reports all mistakes at once. It does not ask the database; pqueue check does.`,
 		Example: "  pqueue check-config --config pqueue.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -60,7 +60,8 @@ func (s *server) signers() (list signers, err error) {
 			return nil, exitf(exitUsage, "--secret-file: line %d begins with a secret and goes on; write the pattern of topics first", number)
 		}
 		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, exitf(exitUsage, "--secret-file: line %d: %q is no pattern of topics; use a name, or * for any characters, as in shop.*", number, pattern)
+			return nil, exitf(exitUsage, "--secret-file: line %d: %q is no pattern of topics; use a name, or * for any characters, as in shop.*",
+				number, pattern)
 		}
 		secrets[pattern] = append(secrets[pattern], service.Secret{Key: key})
 	}

@@ -83,7 +83,8 @@ func (a *app) steer(s steering) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&sel.limit, "limit", 1000, "refuse to change more jobs than that, which may be up to 10000; 0: change any number")
-	cmd.Flags().IntVar(&sel.rate, "rate", 0, "limit on how many jobs of a query are changed in a second; 0: no limit, but a pause after each part that is as long as the part took")
+	cmd.Flags().IntVar(&sel.rate, "rate", 0,
+		"limit on how many jobs of a query are changed in a second; 0: no limit, but a pause after each part that is as long as the part took")
 	cmd.Flags().BoolVar(&sel.dryRun, "dry-run", false, "change nothing: show how many jobs it would be, and ten of them")
 	cmd.Flags().BoolVarP(&sel.yes, "yes", "y", false, "do not ask")
 	return cmd

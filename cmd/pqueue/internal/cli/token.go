@@ -91,7 +91,8 @@ func (a *app) tokenList() *cobra.Command {
 					{"CREATED", func(t service.Token) string { return clock(t.Created) }},
 					{"NOTE", func(t service.Token) string { return t.Note }},
 				}, func(t service.Token) any {
-					return map[string]any{"id": t.ID, "scopes": t.Scopes, "topics": t.Topics, "expires": clock(t.Expires), "created": clock(t.Created), "note": t.Note}
+					return map[string]any{"id": t.ID, "scopes": t.Scopes,
+						"topics": t.Topics, "expires": clock(t.Expires), "created": clock(t.Created), "note": t.Note}
 				})
 				return err
 			})

@@ -86,7 +86,8 @@ func (a *app) picture(ctx context.Context, db *database) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	drawn := &app{Streams: Streams{Out: &out}, output: "table"}
-	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(time.Now()), plural(len(instances), "instance"), plural(len(types), "type"), plural(running, "handler"))
+	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(time.Now()),
+		plural(len(instances), "instance"), plural(len(types), "type"), plural(running, "handler"))
 	if _, err := list(drawn, all(instances), "instances", instanceColumns(), nil); err != nil {
 		return nil, err
 	}

@@ -127,7 +127,8 @@ func (a *app) showType(ctx context.Context, db *database, name string) error {
 	}
 	i := slices.IndexFunc(types, func(t *jobType) bool { return t.JobType == number })
 	if i < 0 {
-		return exitf(exitNothing, "type %d is not known here: no instance has run it, and nobody has paused or divided it; pqueue type list shows the types that are known", number)
+		return exitf(exitNothing,
+			"type %d is not known here: no instance has run it, and nobody has paused or divided it; pqueue type list shows the types that are known", number)
 	}
 	t := types[i]
 	switch a.output {
@@ -236,7 +237,8 @@ func typeColumns(count bool) []column[*jobType] {
 
 func typeJSON(t *jobType) any {
 	j := map[string]any{
-		"type": t.JobType, "name": t.Name, "state": t.State(), "paused": stamp(t.Paused), "paused_until": stamp(t.Known.PausedUntil), "shards": len(t.Leases), "shards_held": t.Held,
+		"type": t.JobType, "name": t.Name, "state": t.State(),
+		"paused": stamp(t.Paused), "paused_until": stamp(t.Known.PausedUntil), "shards": len(t.Leases), "shards_held": t.Held,
 		"running": t.Running, "holders": append([]string{}, t.Holders...),
 	}
 	if !t.Known.Told.IsZero() {
@@ -252,7 +254,8 @@ func typeJSON(t *jobType) any {
 		for _, f := range m.Failing {
 			failing = append(failing, map[string]any{"holder": f.Holder, "since": stamp(f.Since), "latest": f.Latest})
 		}
-		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked, "more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf), "failing": failing}
+		j["memory"] = map[string]any{"waiting": m.Waiting, "parked": m.Parked,
+			"more_in_table": m.More, "overdue_seconds": m.Overdue.Seconds(), "workers": m.Workers, "as_of": stamp(m.AsOf), "failing": failing}
 	}
 	if by := t.Known.PausedBy; by != "" {
 		j["paused_by"], j["paused_why"] = by, t.Known.PausedWhy
@@ -275,8 +278,9 @@ func (a *app) typePause() *cobra.Command {
 		Long: `Stop a job type on all instances. From within a second on, no job of the type starts. Jobs that run go on to their end. It lasts until
 pqueue type resume or, with --for or --until, until that time: then its jobs start again within two seconds. A type that is paused
 already gets this end, or none.`,
-		Example: "  pqueue type pause 7\n  pqueue type pause billing --for 2h --why 'the bank is closed'\n  pqueue type pause 7 --until 2026-12-01T08:00:00Z",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
+		Example: "  pqueue type pause 7\n  pqueue type pause billing --for 2h --why 'the bank is closed'\n" +
+			"  pqueue type pause 7 --until 2026-12-01T08:00:00Z",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			until, err := pauseEnd(lasts, end, time.Now())
 			if err != nil {

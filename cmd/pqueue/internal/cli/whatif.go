@@ -89,7 +89,9 @@ type replayed struct {
 	untold  bool // nobody has told what waits
 }
 
-func (a *app) whatIf(ctx context.Context, db *database, name string, change func(*queue_job.Type, operate.StartLimits) operate.StartLimits, span, within time.Duration) error {
+func (a *app) whatIf(
+	ctx context.Context, db *database, name string, change func(*queue_job.Type, operate.StartLimits) operate.StartLimits, span, within time.Duration,
+) error {
 	known, err := a.knownType(ctx, db, name)
 	if err != nil {
 		return err
