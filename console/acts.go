@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -142,7 +143,7 @@ func (c *console) maskDetail(detail string) string {
 func about(a queue_job.Act) string {
 	switch {
 	case a.Changed > 0:
-		return plural(a.Changed, "job")
+		return words.Count(a.Changed, "job")
 	case a.Operation > 0:
 		return fmt.Sprintf("operation %d", a.Operation)
 	}

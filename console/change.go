@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -145,7 +146,7 @@ func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (ch
 	if text == "" {
 		return c.jobs.Pause(ctx, c.ex, jobType)
 	}
-	lasts, err := spanOf(text)
+	lasts, err := words.ParseSpan(text)
 	if err != nil || lasts < time.Second || lasts > pauseMost {
 		return false, failed(http.StatusBadRequest,
 			"for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
@@ -158,15 +159,6 @@ func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (ch
 }
 
 const pauseMost = 365 * 24 * time.Hour
-
-// spanOf reads how long something lasts, as Go does, and days too.
-func spanOf(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
-}
 
 // setLimits gives a type the limits that a form has. A field that is empty leaves the configuration's value as it is.
 func (c *console) setLimits(ctx context.Context, r *http.Request, jobType int32) (changed bool, err error) {

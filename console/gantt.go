@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 )
 
@@ -137,7 +138,7 @@ func tenureText(t *operate.Tenure) string {
 	if t.Ended.IsZero() {
 		return fmt.Sprintf("%s: %s since %s", t.Lease, t.Holder, clock(t.Taken))
 	}
-	return fmt.Sprintf("%s: %s from %s for %s, %s", t.Lease, t.Holder, clock(t.Taken), span(t.Ended.Sub(t.Taken)), howText(*t))
+	return fmt.Sprintf("%s: %s from %s for %s, %s", t.Lease, t.Holder, clock(t.Taken), words.Span(t.Ended.Sub(t.Taken)), howText(*t))
 }
 
 // howText says in a few words how a tenure ended.

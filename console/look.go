@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -19,17 +20,17 @@ import (
 // functions are what templates call.
 var functions = template.FuncMap{
 	"clock":   clock,
-	"span":    span,
-	"ago":     func(at time.Time) string { return span(time.Since(at)) },
+	"span":    words.Span,
+	"ago":     func(at time.Time) string { return words.Span(time.Since(at)) },
 	"left":    time.Until,
 	"pretty":  pretty,
-	"plural":  plural,
+	"plural":  words.Count,
 	"waits":   waits,
 	"runs":    func(attempts, deferred int) int { return attempts - deferred },
 	"count":   count,
 	"how":     howText,
 	"ended":   endText,
-	"until":   func(from, to time.Time) string { return span(to.Sub(from)) },
+	"until":   func(from, to time.Time) string { return words.Span(to.Sub(from)) },
 	"about":   about,
 	"decimal": decimal,
 	"kept":    kept,
@@ -44,29 +45,12 @@ func clock(at time.Time) string {
 	return at.UTC().Format("2006-01-02 15:04:05")
 }
 
-// span says how long something takes, in two units at most.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	d = max(0, d)
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
-}
-
 // kept says how long something is kept.
 func kept(d time.Duration) string {
 	if d == 0 {
 		return "no limit"
 	}
-	return span(d)
+	return words.Span(d)
 }
 
 // count writes a number with its digits in groups of three.
@@ -80,13 +64,6 @@ func count(n int64) string {
 
 // decimal writes a number with three digits that count.
 func decimal(n float64) string { return strconv.FormatFloat(n, 'g', 3, 64) }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
 
 // waits are the waits before retries, or nil if they say nothing: a handler that says for each retry when it is due has a configuration
 // without waits.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -452,7 +453,7 @@ func (h *Health) behindPause(t *Type) string {
 
 // dueText says how many jobs wait in memory that are due.
 func dueText(m *Memory) string {
-	text := counted(m.Due(), "job") + " wait"
+	text := words.Count(m.Due(), "job") + " wait"
 	if m.Due() == 1 {
 		text += "s"
 	}
@@ -471,10 +472,10 @@ func putOffText(p *queue_job.PutOff, now time.Time) string {
 		text = "At least " + text
 	}
 	for i, c := range p.Causes[:min(len(p.Causes), causesShown)] {
-		text += [...]string{": ", "; "}[min(i, 1)] + causeText(&c) + fmt.Sprintf(" (%s)", counted(c.Jobs, "job"))
+		text += [...]string{": ", "; "}[min(i, 1)] + causeText(&c) + fmt.Sprintf(" (%s)", words.Count(c.Jobs, "job"))
 	}
 	if more := len(p.Causes) - causesShown; more > 0 {
-		text += fmt.Sprintf("; and %s", counted(more, "other cause"))
+		text += fmt.Sprintf("; and %s", words.Count(more, "other cause"))
 	}
 	return text + "."
 }
@@ -497,7 +498,7 @@ func (h *Health) lateText(late int64) string {
 	if h.AtLeast {
 		return fmt.Sprintf("at least %d jobs", late)
 	}
-	return counted(int(late), "job")
+	return words.Count(int(late), "job")
 }
 
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
@@ -511,7 +512,7 @@ func busyText(t *Type) string {
 	if t.Memory == nil {
 		return ""
 	}
-	return fmt.Sprintf(" %d of %s are busy.", t.Memory.Busy, counted(t.Memory.Workers, "worker"))
+	return fmt.Sprintf(" %d of %s are busy.", t.Memory.Busy, words.Count(t.Memory.Workers, "worker"))
 }
 
 // lateRemedy is what helps against what the holders have told to keep jobs from starting.
@@ -541,15 +542,4 @@ func lateRemedy(t *Type) string {
 }
 
 // roughly says a span in its largest unit or two.
-func roughly(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(0, d).Round(time.Second); {
-	case d < time.Minute:
-		return d.String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
-}
+func roughly(d time.Duration) string { return words.Span(d.Round(time.Second)) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -222,7 +223,7 @@ func (f *facts) running(held *store.Seen) string {
 	if f.lineOf(held) != nil {
 		return ""
 	}
-	return " and runs " + counted(held.Running, "handler")
+	return " and runs " + words.Count(held.Running, "handler")
 }
 
 // inMemory says what the holder of a lease told last of its workers and of what waits.
@@ -232,7 +233,7 @@ func (f *facts) inMemory(held *store.Seen) string {
 		return ""
 	}
 	text := fmt.Sprintf(" %v ago, %d of its %s were busy and %s waited in its memory", max(0, f.now.Sub(time.Unix(l.ToldAt, 0)).Truncate(time.Second)),
-		busy(l), counted(l.Workers, "worker"), counted(l.Waiting+l.Marked-l.Soon, "job"))
+		busy(l), words.Count(l.Workers, "worker"), words.Count(l.Waiting+l.Marked-l.Soon, "job"))
 	if l.Overdue > 0 {
 		text += fmt.Sprintf(", the first of them for %v", (time.Duration(l.Overdue) * time.Millisecond).Round(time.Second))
 	}
@@ -304,7 +305,7 @@ func (f *facts) notDue() Reason {
 		r.Text = "Its last run failed, and the next one has to wait." + f.retries() + f.lastError()
 	case f.job.Status == queue_job.JobStatusContinue && f.job.Deferred > 0:
 		r.Text = fmt.Sprintf("Its handler has put it off %s since it was added, at %s UTC: these runs ended before they had begun (Defer).",
-			counted(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
+			words.Count(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
 		if why := f.awaited(); why != "" {
 			r.Text += why
 			r.Remedy = "See to what it waits for. If the job is rescheduled to now, its handler may put it off again."
@@ -341,7 +342,7 @@ func (f *facts) awaited() string {
 		if i > 0 {
 			text += "; "
 		}
-		text += fmt.Sprintf("%s (%s)", causeUntil(&c), counted(c.Jobs, "job"))
+		text += fmt.Sprintf("%s (%s)", causeUntil(&c), words.Count(c.Jobs, "job"))
 	}
 	return text + "."
 }
@@ -494,7 +495,7 @@ func (f *facts) free(l *store.Seen) *Reason {
 func (f *facts) deserted(l *store.Seen, wanted share.Layout) *Reason {
 	r := &Reason{Kind: NoInstance, Remedy: f.startOne(),
 		Text: fmt.Sprintf("No instance runs job type %d: nobody holds a lease of it. The first that comes divides it into %s before jobs start.",
-			f.job.JobType, counted(wanted.Shards(), "shard"))}
+			f.job.JobType, words.Count(wanted.Shards(), "shard"))}
 	if l != nil {
 		r.Since = f.now.Add(-freeFor(l))
 	}
@@ -555,7 +556,7 @@ func (f *facts) earlier() *Reason {
 		r.Text += "The type goes in the order of its groups (OrderedByKey), so this job waits for that one, " +
 			"unless that one was committed when this one's turn had come already."
 	default:
-		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", counted(c.MaxPerKey, "job"))
+		r.Text += fmt.Sprintf("At most %s of a group may run at a time (MaxPerKey).", words.Count(c.MaxPerKey, "job"))
 	}
 	return r
 }
@@ -578,7 +579,8 @@ func (f *facts) perhaps(held *store.Seen) (list []Reason) {
 	days := int(f.now.Sub(f.job.Due).Hours() / 24)
 	if pull := f.kind.Config.FirstPullDay; days >= max(1, pull) && pull >= 0 {
 		list = append(list, Reason{Kind: LeftAlone, Remedy: "Set FirstPullDay to -1, or reschedule the job to now.",
-			Text: fmt.Sprintf("It was due %s ago. A holder leaves alone what was due more than FirstPullDay days before its start.", counted(days, "day"))})
+			Text: fmt.Sprintf("It was due %s ago. A holder leaves alone what was due more than FirstPullDay days before its start.",
+				words.Count(days, "day"))})
 	}
 	return append(list, f.limits(held))
 }
@@ -593,7 +595,7 @@ func (f *facts) limits(held *store.Seen) Reason {
 	if f.told() {
 		c := f.kind.Limits.Apply(asDivided(&f.kind))
 		r.Text = fmt.Sprintf("Its turn depends on these limits: at most %s of the type at a time (%s), or fewer in this process (WithMaxWorkers)",
-			counted(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
+			words.Count(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
 		if c.RatePerSecond > 0 {
 			r.Text += fmt.Sprintf("; at most %v starts a second (%s)", c.RatePerSecond, setBy("RatePerSecond", lowered.RatePerSecond > 0))
 		}
@@ -618,11 +620,4 @@ func setBy(field string, lowered bool) string {
 		return "SetLimits, below " + field
 	}
 	return field
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -88,7 +89,7 @@ func (k *Kept) Verdict() (text, remedy string) {
 	}
 	switch {
 	case late > 0:
-		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day.", counted(late, "type")),
+		return fmt.Sprintf("Jobs of %s have outlived their time for more than a day.", words.Count(late, "type")),
 			"Unless they were restored, or there is much to delete: start an instance that has the type and WithRetention, or see its log."
 	case !some:
 		return "Nobody deletes jobs that have ended.", "Use WithRetention, or pqueue keep run."

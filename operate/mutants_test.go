@@ -15,7 +15,7 @@ var mutants = []mutant.Mutant{
 	{Name: "explain: what was told long ago counts", File: "operate/explain.go", Old: "if l == nil || l.Gate == nil || f.now.Sub(time.Unix(l.ToldAt, 0)) > toldFor {", New: "if l == nil || l.Gate == nil {"},
 	{Name: "explain: an earlier holder's numbers are told", File: "operate/explain.go", Old: "return l.Lease == held.Name && l.Term == held.Term })", New: "return l.Lease == held.Name })"},
 	{Name: "explain: two numbers of handlers", File: "operate/explain.go", Old: "if f.lineOf(held) != nil {\n\t\treturn \"\"", New: "if f.lineOf(held) == nil {\n\t\treturn \"\""},
-	{Name: "explain: jobs that are not due wait", File: "operate/explain.go", Old: "counted(l.Waiting+l.Marked-l.Soon, \"job\"))", New: "counted(l.Waiting+l.Marked, \"job\"))"},
+	{Name: "explain: jobs that are not due wait", File: "operate/explain.go", Old: "words.Count(l.Waiting+l.Marked-l.Soon, \"job\"))", New: "words.Count(l.Waiting+l.Marked, \"job\"))"},
 	{Name: "explain: a job without a group waits for its group", File: "operate/explain.go", Old: "case l.Gate.Limit == heldByKeys && f.job.Group != \"\":", New: "case l.Gate.Limit == heldByKeys:"},
 	{Name: "explain: the wrong setting of groups", File: "operate/explain.go", Old: "case c.OrderedByKey:\n\t\treturn \"OrderedByKey\"", New: "case c.MaxPerKey > 0:\n\t\treturn \"OrderedByKey\""},
 	{Name: "explain: limits without the shards", File: "operate/explain.go", Old: "c := f.kind.Limits.Apply(asDivided(&f.kind))", New: "c := f.kind.Limits.Apply(f.kind.Config)"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -152,7 +153,7 @@ func (a Advice) Text() string {
 		return "No advice: nothing ran."
 	}
 	text := fmt.Sprintf("If jobs fall due evenly within each %s, 99 of 100 would have started within %s with %s",
-		short(a.Step), short(a.Within), counted(a.Workers, "worker"))
+		short(a.Step), short(a.Within), words.Count(a.Workers, "worker"))
 	if a.Workers == 0 {
 		text = fmt.Sprintf("At this rate, no number of workers would have had 99 of 100 start within %s", short(a.Within))
 	}
@@ -160,10 +161,10 @@ func (a Advice) Text() string {
 	case a.Limits.Rate == 0:
 		return text + "."
 	case a.Rate == 0:
-		return fmt.Sprintf("%s. With %s, no rate does.", text, counted(a.Limits.Workers, "worker"))
+		return fmt.Sprintf("%s. With %s, no rate does.", text, words.Count(a.Limits.Workers, "worker"))
 	}
 	return fmt.Sprintf("%s. With %s, it takes a rate of %s a second.",
-		text, counted(a.Limits.Workers, "worker"), strconv.FormatFloat(a.Rate, 'f', -1, 64))
+		text, words.Count(a.Limits.Workers, "worker"), strconv.FormatFloat(a.Rate, 'f', -1, 64))
 }
 
 // short is a time without zeros at its end.
@@ -208,7 +209,7 @@ func (c *course) doubt(had StartLimits) string {
 	switch again := all.Runs[queue_job.JobStatusContinue]; {
 	case all.Started() < runsLeast || busy < stepsLeast:
 		return fmt.Sprintf("No advice yet: %s started, in %s of %s; it takes %d in %d.",
-			counted(int(all.Started()), "run"), counted(busy, "step"), short(c.past[0].Length), runsLeast, stepsLeast)
+			words.Count(int(all.Started()), "run"), words.Count(busy, "step"), short(c.past[0].Length), runsLeast, stepsLeast)
 	case c.of.At.IsZero():
 		return "No advice: nobody has told yet how many jobs wait."
 	case c.of.More:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -138,13 +139,13 @@ func priorityOf(name string) (queue_job.Priority, error) {
 // futureOf reads a time that is to come: a time from now with a plus, or a time of day.
 func futureOf(text string, now time.Time) (time.Time, error) {
 	if from, ok := strings.CutPrefix(text, "+"); ok {
-		d, err := durationOf(from)
+		d, err := words.ParseSpan(from)
 		if err != nil {
 			return now, exitf(exitUsage, "%q is no time from now; write +10m, +2h or +7d", text)
 		}
 		return now.Add(d), nil
 	}
-	if _, err := durationOf(text); err == nil {
+	if _, err := words.ParseSpan(text); err == nil {
 		return now, exitf(exitUsage, "%q: write +%[1]s for that time from now", text)
 	}
 	at, err := momentOf(text, now)

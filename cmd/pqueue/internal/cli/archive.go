@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -191,20 +192,20 @@ func (a *app) restore(ctx context.Context, db *database, file *os.File) error {
 }
 
 func (a *app) sayCutOff(r *restoration, err error) error {
-	a.sayf("restored %s, then:", plural(r.jobs, "job"))
+	a.sayf("restored %s, then:", words.Count(r.jobs, "job"))
 	return err
 }
 
 func (a *app) sayRestored(r *restoration) error {
-	a.sayf("restored %s", plural(r.jobs, "job"))
+	a.sayf("restored %s", words.Count(r.jobs, "job"))
 	if r.there > 0 {
-		a.sayf("in the table already, and left as they are there: %s", plural(r.there, "job"))
+		a.sayf("in the table already, and left as they are there: %s", words.Count(r.there, "job"))
 	}
 	switch {
 	case r.broken > 0:
 		return exitf(exitPartly,
 			"%s could not be read, the last of them begins with %s: if something ended keep run while it wrote a line, the job was not deleted",
-			plural(r.broken, "line"), oneLine(r.lastBroken))
+			words.Count(r.broken, "line"), oneLine(r.lastBroken))
 	case r.jobs == 0:
 		return exitf(exitNothing, "nothing to restore")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -70,7 +71,7 @@ func actAbout(act queue_job.Act) string {
 	case len(act.Jobs) == 1:
 		return "job " + strconv.FormatUint(act.Jobs[0], 10)
 	case act.Changed > 0:
-		return plural(act.Changed, "job")
+		return words.Count(act.Changed, "job")
 	case act.Operation > 0:
 		return "operation " + strconv.FormatUint(act.Operation, 10)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -81,7 +82,8 @@ It exits with 0 if all is well, and with 1 if not. With --nagios, it writes and 
 			if len(list) > 0 {
 				return &exit{exitError, nil}
 			}
-			fmt.Fprintf(a.Out, "OK        %s, %s, no job is more than %v late\n", plural(len(h.Types), "type"), plural(len(h.Instances), "instance"), late)
+			fmt.Fprintf(a.Out, "OK        %s, %s, no job is more than %v late\n",
+				words.Count(len(h.Types), "type"), words.Count(len(h.Instances), "instance"), late)
 			return nil
 		},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -151,7 +152,7 @@ handlers end when it looks at the leases, twice a second, or after a third of th
 					return exitf(exitNothing, "nobody holds %s", args[0])
 				}
 				if !yes {
-					if err := a.confirm(fmt.Sprintf("end %s under %s? %s may run twice", args[0], before.Holder, plural(before.Running, "job"))); err != nil {
+					if err := a.confirm(fmt.Sprintf("end %s under %s? %s may run twice", args[0], before.Holder, words.Count(before.Running, "job"))); err != nil {
 						return err
 					}
 				}
@@ -245,7 +246,7 @@ func (a *app) drain(ctx context.Context, db *database, id string, lasts time.Dur
 	}
 	if n := len(here.Leases); n > 0 {
 		return exitf(exitPartly, "%s on %s is drained until %s, and still has %s: no other instance takes %s",
-			id, here.Host, clock(here.DrainedUntil), plural(n, "lease"), strings.Join(here.Leases, ", "))
+			id, here.Host, clock(here.DrainedUntil), words.Count(n, "lease"), strings.Join(here.Leases, ", "))
 	}
 	a.sayf("%s on %s has no lease, and takes none until %s; %s on", id, here.Host, clock(here.DrainedUntil), handlersRun(here.Running))
 	return nil

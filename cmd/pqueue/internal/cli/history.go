@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -37,13 +38,13 @@ days; of more than two days ago, whole hours are known only. It is read from a s
 
 // historySpan reads the flags of a history. Without a step, there are about twelve.
 func historySpan(last, step string) (span, each time.Duration, err error) {
-	if span, err = durationOf(last); err != nil || span < time.Minute {
+	if span, err = words.ParseSpan(last); err != nil || span < time.Minute {
 		return 0, 0, exitf(exitUsage, "--last %s: say how long ago the history is to begin, as in 90m or 7d", last)
 	}
 	if step == "" {
 		return span, roundStep(span / 12), nil
 	}
-	if each, err = durationOf(step); err != nil || each < time.Minute || each%time.Minute != 0 {
+	if each, err = words.ParseSpan(step); err != nil || each < time.Minute || each%time.Minute != 0 {
 		return 0, 0, exitf(exitUsage, "--step %s: use whole minutes, as in 5m or 1d", step)
 	}
 	return span, each, nil
@@ -146,7 +147,7 @@ seconds after a lease has changed hands, and it is kept for 90 days.`,
 		Example: "  pqueue lease history\n  pqueue lease history billing --last 7d -o json | jq '.tenures[] | select(.how == \"expired\")'",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			span, err := durationOf(last)
+			span, err := words.ParseSpan(last)
 			switch {
 			case err != nil || span <= 0:
 				return exitf(exitUsage, "--last %s: say how long ago the history is to begin, as in 90m or 7d", last)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -293,7 +294,7 @@ func (a *app) watch(ctx context.Context, db *database, id uint64) error {
 		if info.Pending() && !info.InFlight {
 			state += ", due " + clock(info.Due)
 		}
-		state += ", started " + plural(info.Attempts, "time")
+		state += ", started " + words.Count(info.Attempts, "time")
 		if info.Progress != "" {
 			state += ": " + oneLine(info.Progress)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -191,11 +192,11 @@ func (a *app) delete(ctx context.Context, db *database, which queue_job.DeleteRa
 		})
 		deleted += n
 		if err != nil {
-			a.sayf("deleted %s, then:", plural(deleted, "job"))
+			a.sayf("deleted %s, then:", words.Count(deleted, "job"))
 			return err
 		}
 		if n == 0 {
-			a.sayf("deleted %s", plural(deleted, "job"))
+			a.sayf("deleted %s", words.Count(deleted, "job"))
 			return nil
 		}
 		if time.Since(shown) > 5*time.Second {
@@ -204,7 +205,7 @@ func (a *app) delete(ctx context.Context, db *database, which queue_job.DeleteRa
 		}
 		select {
 		case <-ctx.Done():
-			a.sayf("interrupted: deleted %s", plural(deleted, "job"))
+			a.sayf("interrupted: deleted %s", words.Count(deleted, "job"))
 			return ctx.Err()
 		case <-time.After(restPerWork * time.Since(began)):
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -217,7 +218,7 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 	err := operate.CarryOut(ctx, db.jobs, db, id, func(o operate.Operation) {
 		if last = o; time.Since(told) >= tellEvery {
 			told = time.Now()
-			a.sayf("%s %s, looked at %s …", done, plural(o.Changed, "job"), lookedText(&o))
+			a.sayf("%s %s, looked at %s …", done, words.Count(o.Changed, "job"), lookedText(&o))
 		}
 	})
 	switch {
@@ -229,7 +230,7 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 		if stopped != nil {
 			return fmt.Errorf("interrupted, and operation %d could not be stopped, so others go on with it: %w", id, stopped)
 		}
-		a.sayf("interrupted: %s %s; pqueue op resume %d goes on", done, plural(last.Changed, "job"), id)
+		a.sayf("interrupted: %s %s; pqueue op resume %d goes on", done, words.Count(last.Changed, "job"), id)
 		return ctx.Err()
 	case errors.Is(err, operate.ErrNotOurs):
 		o, err := a.operation(ctx, db, id)
@@ -241,16 +242,16 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 		}
 		last = *o
 	case err != nil:
-		a.sayf("%s %s, then:", done, plural(last.Changed, "job"))
+		a.sayf("%s %s, then:", done, words.Count(last.Changed, "job"))
 		return fmt.Errorf("%w; pqueue op run %d goes on", err, id)
 	}
-	a.sayf("%s %s", done, plural(last.Changed, "job"))
+	a.sayf("%s %s", done, words.Count(last.Changed, "job"))
 	if last.State == operate.OperationStopped {
 		return exitf(exitPartly, "operation %d was stopped; pqueue op resume %d goes on", id, id)
 	}
 	if last.Skipped > 0 {
 		a.sayf("%s had to stay as %s: in flight, in another state by then, or its unique key belongs to another job",
-			plural(last.Skipped, "job"), either(last.Skipped == 1, "it was", "they were"))
+			words.Count(last.Skipped, "job"), either(last.Skipped == 1, "it was", "they were"))
 		return &exit{exitPartly, nil}
 	}
 	return nil

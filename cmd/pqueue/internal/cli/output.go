@@ -191,14 +191,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d/(24*time.Hour)))
 }
 
-// plural is "1 job" or "7 jobs".
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // isTerminal reports whether somebody may be sitting there.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)

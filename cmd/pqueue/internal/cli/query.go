@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -130,7 +131,7 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if ago, err := durationOf(text); err == nil {
+	if ago, err := words.ParseSpan(text); err == nil {
 		return now.Add(-ago), nil
 	}
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
@@ -143,15 +144,6 @@ func momentOf(text string, now time.Time) (time.Time, error) {
 		return at, fmt.Errorf("%q is no moment; write a time ago (5m, 2h, 7d), a day (2026-11-24) or a time (2026-11-24T10:30)", text)
 	}
 	return at, nil
-}
-
-// durationOf reads a duration as Go does, and days too.
-func durationOf(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
 }
 
 // resolve finds the numbers of the job types that were given by name.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 )
@@ -166,7 +167,7 @@ func inDays(to *time.Duration, usual time.Duration) *retained {
 func (d *retained) Type() string { return "duration" }
 
 func (d *retained) Set(text string) error {
-	is, err := durationOf(text)
+	is, err := words.ParseSpan(text)
 	if err != nil || is < 0 {
 		return fmt.Errorf("%q is no duration; write one such as 12h or 7d, or 0", text)
 	}

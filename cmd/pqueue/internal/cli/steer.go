@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -72,9 +73,9 @@ func (a *app) steer(s steering) *cobra.Command {
 				case sel.dryRun:
 					return a.sample(cmd.Context(), db, s, ids)
 				case sel.limit > 0 && len(ids) > sel.limit:
-					return exitf(exitRefused, "%s are named, and --limit is %d; raise --limit, or 0 for any number", plural(len(ids), "job"), sel.limit)
+					return exitf(exitRefused, "%s are named, and --limit is %d; raise --limit, or 0 for any number", words.Count(len(ids), "job"), sel.limit)
 				case s.forGood && !sel.yes:
-					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, plural(len(ids), "job"))); err != nil {
+					if err := a.confirm(fmt.Sprintf("%s %s?", s.verb, words.Count(len(ids), "job"))); err != nil {
 						return err
 					}
 				}
@@ -168,9 +169,9 @@ func (a *app) samples(verb string, p *operate.Preview) error {
 
 func numberOf(p *operate.Preview) string {
 	if p.More {
-		return "more than " + plural(p.Jobs, "job")
+		return "more than " + words.Count(p.Jobs, "job")
 	}
-	return plural(p.Jobs, "job")
+	return words.Count(p.Jobs, "job")
 }
 
 // confirm asks somebody at the terminal.
@@ -194,7 +195,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 	var refused []error
 	for part := range slices.Chunk(ids, chunk) {
 		if ctx.Err() != nil {
-			a.sayf("interrupted: %s %d of %s", s.done, changed, plural(len(ids), "job"))
+			a.sayf("interrupted: %s %d of %s", s.done, changed, words.Count(len(ids), "job"))
 			return ctx.Err()
 		}
 		err := a.within(ctx, func(ctx context.Context) error {
@@ -205,7 +206,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 		if errors.Is(err, queue_job.ErrInFlight) || errors.Is(err, queue_job.ErrNewest) {
 			refused = append(refused, err)
 		} else if err != nil {
-			a.sayf("%s %d of %s, then:", s.done, changed, plural(len(ids), "job"))
+			a.sayf("%s %d of %s, then:", s.done, changed, words.Count(len(ids), "job"))
 			return err
 		}
 		if seen += len(part); len(ids) > chunk {
@@ -213,7 +214,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 		}
 	}
 	if changed == len(ids) {
-		a.sayf("%s %s", s.done, plural(changed, "job"))
+		a.sayf("%s %s", s.done, words.Count(changed, "job"))
 		return nil
 	}
 	if len(ids) == 1 && len(refused) > 0 {
@@ -226,7 +227,7 @@ func (a *app) change(ctx context.Context, db *database, s steering, ids []uint64
 	if changed == 0 {
 		code = exitNothing
 	}
-	a.sayf("%s %d of %s; the others are in a state in which that does nothing, or are gone", s.done, changed, plural(len(ids), "job"))
+	a.sayf("%s %d of %s; the others are in a state in which that does nothing, or are gone", s.done, changed, words.Count(len(ids), "job"))
 	for _, err := range refused {
 		a.sayf("%v", err)
 	}

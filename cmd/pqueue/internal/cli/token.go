@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/service"
 )
 
@@ -44,7 +45,7 @@ Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if valid != "" {
-				span, err := durationOf(valid)
+				span, err := words.ParseSpan(valid)
 				if err != nil || span <= 0 {
 					return exitf(exitUsage, "--valid %s: use a duration such as 8h or 90d", valid)
 				}

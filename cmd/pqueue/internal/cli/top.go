@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -87,7 +88,7 @@ func (a *app) picture(ctx context.Context, db *database) ([]byte, error) {
 	var out bytes.Buffer
 	drawn := &app{Streams: Streams{Out: &out}, output: "table"}
 	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(time.Now()),
-		plural(len(instances), "instance"), plural(len(types), "type"), plural(running, "handler"))
+		words.Count(len(instances), "instance"), words.Count(len(types), "type"), words.Count(running, "handler"))
 	if _, err := list(drawn, all(instances), "instances", instanceColumns(), nil); err != nil {
 		return nil, err
 	}

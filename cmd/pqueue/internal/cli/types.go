@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -316,7 +317,7 @@ func pauseEnd(lasts, end string, now time.Time) (until time.Time, err error) {
 	case lasts != "" && end != "":
 		return until, exitf(exitUsage, "use --for or --until, not both")
 	case lasts != "":
-		d, err := durationOf(lasts)
+		d, err := words.ParseSpan(lasts)
 		if err != nil || d <= 0 {
 			return until, exitf(exitUsage, "--for %q is no time; write 30m, 2h or 7d", lasts)
 		}
@@ -384,7 +385,7 @@ in the database, and from then on the programs' Config.Shards has no effect.`,
 				return exitf(exitUsage, "%q is no number of shards", args[1])
 			}
 			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, number int32) (string, error) {
-				return fmt.Sprintf("type %%d has %s from now on", plural(n, "shard")), db.jobs.SetShards(ctx, db, number, n)
+				return fmt.Sprintf("type %%d has %s from now on", words.Count(n, "shard")), db.jobs.SetShards(ctx, db, number, n)
 			})
 		},
 	}

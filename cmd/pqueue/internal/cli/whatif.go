@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -33,7 +34,7 @@ nor groups. When they fell due is known within a factor of two of how late they 
 			if err != nil {
 				return err
 			}
-			soon, err := durationOf(within)
+			soon, err := words.ParseSpan(within)
 			given := cmd.Flags().Changed
 			switch {
 			case err != nil || soon <= 0:
