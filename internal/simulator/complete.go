@@ -90,7 +90,7 @@ func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, er
 // FinishThrough is the statement inside the transaction. It locks the row.
 func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	c := h.(*completion)
-	return send(ctx, l.link, completeJob, func(context.Context) (bool, error) {
+	return send(ctx, l.link, completeJob, about{ids: []uint64{id}, term: term}, func() (bool, error) {
 		t := l.world.table
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term
 		l.world.locked[id] = c.ends
 		time.AfterFunc(c.takes, func() { c.commit(id, m) })
 		return true, nil
-	}, about{ids: []uint64{id}, term: term})
+	})
 }
 
 // commit ends the transaction: by a rollback if the row was changed by hand, since such changes wait for no lock here.

@@ -14,48 +14,48 @@ func dormantName(name string) string {
 	return store.DormantPrefix + strings.TrimPrefix(name, store.LeasePrefix)
 }
 
-func (t *Table) LayDown(_ context.Context, name, owner string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l, ok := t.leases[name]; ok && l.Owner == owner {
-		if t.locked(name) {
-			return store.ErrLocked
+func (t *Table) LayDown(ctx context.Context, name, owner string) error {
+	return carryOut(ctx, t, layDown, ofLeases(name), func() error {
+		if l, ok := t.leases[name]; ok && l.Owner == owner {
+			if t.locked(name) {
+				return store.ErrLocked
+			}
+			l.Until = t.now()
+			t.leases[dormantName(name)] = l
+			delete(t.leases, name)
+			t.freed[name] = true
 		}
-		l.Until = t.now()
-		t.leases[dormantName(name)] = l
-		delete(t.leases, name)
-		t.freed[name] = true
-	}
-	return nil
+		return nil
+	})
 }
 
-func (t *Table) Wake(_ context.Context, names []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		l, ok := t.leases[dormantName(name)]
-		if _, both := t.leases[name]; ok && !both {
-			t.leases[name] = l
-			delete(t.leases, dormantName(name))
+func (t *Table) Wake(ctx context.Context, names []string) error {
+	return carryOut(ctx, t, wakeTypes, ofLeases(names...), func() error {
+		for _, name := range names {
+			l, ok := t.leases[dormantName(name)]
+			if _, both := t.leases[name]; ok && !both {
+				t.leases[name] = l
+				delete(t.leases, dormantName(name))
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // HaveWork knows all types.
-func (t *Table) HaveWork(_ context.Context, types []int32) (map[int32]bool, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	have := map[int32]bool{}
-	for _, jobType := range types {
-		have[jobType] = false
-	}
-	for _, j := range t.jobs {
-		if _, asked := have[j.JobType]; j.committed && j.pending() && (asked || len(types) == 0) {
-			have[j.JobType] = true
+func (t *Table) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
+	return do(ctx, t, lookForWork, about{}, func() (map[int32]bool, error) {
+		have := map[int32]bool{}
+		for _, jobType := range types {
+			have[jobType] = false
 		}
-	}
-	return have, nil
+		for _, j := range t.jobs {
+			if _, asked := have[j.JobType]; j.committed && j.pending() && (asked || len(types) == 0) {
+				have[j.JobType] = true
+			}
+		}
+		return have, nil
+	})
 }
 
 // drawDormant draws which types may be dormant, from dice of its own. Where the tables of jobs are slow, none is: there, types wait for

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -68,8 +69,8 @@ func (h *history) lastMark() *mark {
 	return h.marks[len(h.marks)-1]
 }
 
-// arrives counts the marks that arrive when nobody waits for them any more, and somebody else has taken the lease.
-func (j *judge) arrives(ids []uint64, term int64) {
+// marks counts the marks that arrive when nobody waits for them any more, and somebody else has taken the lease.
+func (j *judge) marks(ids []uint64, term int64) {
 	if !j.late {
 		return
 	}
@@ -439,6 +440,37 @@ func (j *judge) expectNotCancelled(r *run) {
 		j.accuse("a run of %s begins %v after it was cancelled", r.history.name(), since)
 	}
 	j.expectEnds(r)
+}
+
+// applied is told of a statement of an instance that has taken effect. The world stands still. What it returns is told of the answer, if
+// the instance hears it.
+func (j *judge) applied(i *instance, v verb, about about, got any) (answered func()) {
+	switch v {
+	case firstOfKeys:
+		jobType, _ := typeOf(about.note)
+		j.lookedForFirst(i, jobType)
+	case markJobs:
+		j.marks(about.ids, about.term)
+	case readStandings:
+		j.stands(about.ids)
+	case readPaused:
+		pauses := j.pauses()
+		return func() { j.heardOf(i, pauses) }
+	case endPauses:
+		j.haveEnded(about.types)
+	case takeLeases:
+		j.took(i, got.(map[string]int64), share.Layout(about.layout))
+	case keepLeases:
+		kept := got.(map[string]time.Duration)
+		j.renews(about.leases)
+		j.expectOwnLeases(i, kept)
+		return func() { j.renewed(i, about.leases, kept) }
+	case setLayout:
+		j.hasMoved()
+	case layDown, tellRestKeys:
+		j.saw[string(v)]++
+	}
+	return nil
 }
 
 // stands is told that somebody reads how rows stand. The world stands still.

@@ -17,64 +17,64 @@ func (t *Table) Layout(_ context.Context, jobType int32) (int64, error) {
 	return t.layouts[jobType], nil
 }
 
-func (t *Table) SetLayout(_ context.Context, jobType int32, from, to int64) (changed bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.layouts[jobType] != from || from == to {
-		return false, nil
-	}
-	t.layouts[jobType] = to
-	return true, nil
-}
-
-func (t *Table) MakeClosed(_ context.Context, names []string, layout int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		if _, ok := t.leases[name]; !ok {
-			t.leases[name] = Lease{Until: closedUntil, Since: t.now(), Layout: -layout}
+func (t *Table) SetLayout(ctx context.Context, jobType int32, from, to int64) (bool, error) {
+	return do(ctx, t, setLayout, ofLeases(leaseName(jobType)), func() (changed bool, err error) {
+		if t.layouts[jobType] != from || from == to {
+			return false, nil
 		}
-	}
-	return nil
+		t.layouts[jobType] = to
+		return true, nil
+	})
 }
 
-func (t *Table) CloseLeases(_ context.Context, names []string, layout int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		l, ok := t.leases[name]
-		free := l.Layout > 0 && l.Layout < layout && l.Until <= t.now()
-		if ok && !t.locked(name) && (free || l.Layout < 0 && l.Layout > -layout) {
+func (t *Table) MakeClosed(ctx context.Context, names []string, layout int64) error {
+	return carryOut(ctx, t, makeClosed, ofLeases(names...), func() error {
+		for _, name := range names {
+			if _, ok := t.leases[name]; !ok {
+				t.leases[name] = Lease{Until: closedUntil, Since: t.now(), Layout: -layout}
+			}
+		}
+		return nil
+	})
+}
+
+func (t *Table) CloseLeases(ctx context.Context, names []string, layout int64) error {
+	return carryOut(ctx, t, closeLeases, ofLeases(names...), func() error {
+		for _, name := range names {
+			l, ok := t.leases[name]
+			free := l.Layout > 0 && l.Layout < layout && l.Until <= t.now()
+			if ok && !t.locked(name) && (free || l.Layout < 0 && l.Layout > -layout) {
+				l.Layout, l.Owner, l.Until = -layout, "", closedUntil
+				t.leases[name] = l
+			}
+		}
+		return nil
+	})
+}
+
+func (t *Table) CloseLease(ctx context.Context, name, owner string, layout int64) error {
+	return carryOut(ctx, t, closeLease, ofLeases(name), func() error {
+		if l, ok := t.leases[name]; ok && l.Owner == owner && l.Layout > 0 && l.Layout < layout {
+			if t.locked(name) {
+				return store.ErrLocked
+			}
 			l.Layout, l.Owner, l.Until = -layout, "", closedUntil
 			t.leases[name] = l
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func (t *Table) CloseLease(_ context.Context, name, owner string, layout int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l, ok := t.leases[name]; ok && l.Owner == owner && l.Layout > 0 && l.Layout < layout {
-		if t.locked(name) {
-			return store.ErrLocked
+func (t *Table) OpenLeases(ctx context.Context, names []string, layout, term int64) error {
+	return carryOut(ctx, t, openLeases, ofLeases(names...), func() error {
+		for _, name := range names {
+			if l, ok := t.leases[name]; ok && l.Layout == -layout {
+				l.Layout, l.Term, l.Until = layout, max(l.Term, term), t.now()
+				t.leases[name], t.freed[name] = l, true
+			}
 		}
-		l.Layout, l.Owner, l.Until = -layout, "", closedUntil
-		t.leases[name] = l
-	}
-	return nil
-}
-
-func (t *Table) OpenLeases(_ context.Context, names []string, layout, term int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		if l, ok := t.leases[name]; ok && l.Layout == -layout {
-			l.Layout, l.Term, l.Until = layout, max(l.Term, term), t.now()
-			t.leases[name], t.freed[name] = l, true
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // LeasesOf returns the rows of the leases of a job type, of whatever layout.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -146,9 +145,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if l.inARow[v]++; !f.refused && !f.broken {
 		l.inARow[v] = 0
 	}
-	switch v {
-	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease, seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes:
-	default:
+	if !v.aboutLeases() {
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
 	if v == tellRestKeys {
@@ -213,10 +210,57 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 	return d.between(time.Millisecond, oneOf(d, 50*time.Millisecond, 500*time.Millisecond, 3*time.Second))
 }
 
-// send sends a statement, which is applied in one step when it arrives. The context works as in database/sql: a sender
+// do carries out a statement in one step: at once, or as the fate of the sender's link has it. Then the judge hears of it.
+func do[T any](ctx context.Context, t *Table, v verb, about about, apply func() (T, error)) (got T, err error) {
+	step := func() (T, error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return apply()
+	}
+	l := t.link
+	if l == nil {
+		return step()
+	}
+	var answered func()
+	judged := func() (T, error) {
+		got, err := step()
+		answered = l.world.judge.applied(l.instance, v, about, got)
+		return got, err
+	}
+	if about.logs && l.fate(logAttempts, about).refused {
+		judged = func() (got T, err error) { return got, store.ErrNotLogged }
+	}
+	switch v {
+	case unmarkJobs, finish, putBack, failLost, logAttempts:
+		written := l.writes(v, about.ids[0])
+		defer func() { written(err) }()
+	case releaseLease, abandonLeases, closeLease, layDown:
+		defer func() { l.mayHold(err) }()
+	}
+	if got, err = send(ctx, l, v, about, judged); err == nil && answered != nil {
+		answered()
+	}
+	return got, err
+}
+
+// carryOut carries out a statement of which only the error is of interest.
+func carryOut(ctx context.Context, t *Table, v verb, about about, apply func() error) error {
+	_, err := do(ctx, t, v, about, func() (struct{}, error) { return struct{}{}, apply() })
+	return err
+}
+
+// send sends a statement, which is applied when it arrives. The context works as in database/sql: a sender
 // that gives up gets an error at once, and does not know whether the statement took effect.
-func send[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), about about) (got T, err error) {
+func send[T any](ctx context.Context, l *link, v verb, about about, apply func() (T, error)) (got T, err error) {
 	var none T
+	if v.aboutLeases() {
+		select {
+		case l.turn <- struct{}{}:
+			defer func() { <-l.turn }()
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
@@ -230,7 +274,7 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 	for at := arrival; ; {
 		if !l.await(ctx, at, ctx.Err() != nil) {
 			if f.late && v.writes() {
-				l.applyLate(at, v, about, aim, func() { apply(ctx) })
+				l.applyLate(at, v, about, aim, func() { apply() })
 			}
 			return none, l.gaveUp(ctx)
 		}
@@ -238,7 +282,7 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 			return none, errRefused
 		}
 		if f.stray > 0 {
-			l.applyLate(time.Now().Add(f.stray), v, about, aim, func() { apply(ctx) })
+			l.applyLate(time.Now().Add(f.stray), v, about, aim, func() { apply() })
 			l.await(ctx, time.Now().Add(f.back), false)
 			l.holdStill(f.back)
 			return none, errBroken
@@ -248,7 +292,7 @@ func send[T any](ctx context.Context, l *link, v verb, apply func(context.Contex
 		}
 		at = at.Add(f.out % time.Millisecond)
 	}
-	l.apply(v, about, aim, false, func() { got, err = apply(ctx) })
+	l.apply(v, about, aim, false, func() { got, err = apply() })
 	answered := l.arrival(f.back, func() time.Time { return l.noBackUntil })
 	l.strike(f)
 	came := l.await(ctx, answered, false)
@@ -287,6 +331,16 @@ func (v verb) writes() bool {
 		return false
 	}
 	return true
+}
+
+// aboutLeases reports whether the statement shares the connection of leases, where nobody waits for the tables of jobs.
+func (v verb) aboutLeases() bool {
+	switch v {
+	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease,
+		seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes:
+		return true
+	}
+	return false
 }
 
 // arrival returns when a statement or an answer arrives that is sent now.
@@ -412,7 +466,13 @@ type about struct {
 	term   int64
 	note   string
 	leases []string // for locks; the note names them
+	layout int64    // that leases must have
+	types  []int32
+	logs   bool // with the status, a row of the log is written, which the log may refuse
 }
+
+// ofLeases is what a statement about leases is about.
+func ofLeases(names ...string) about { return about{note: joined(names), leases: names} }
 
 func (a about) key() uint64 {
 	if len(a.ids) > 0 {
@@ -421,312 +481,11 @@ func (a about) key() uint64 {
 	return hash(a.note)
 }
 
-func (l *link) Newest(ctx context.Context) (uint64, float64, error) {
-	type reading struct {
-		id  uint64
-		now float64
-	}
-	r, err := send(ctx, l, newest, func(ctx context.Context) (r reading, err error) {
-		r.id, r.now, err = l.world.table.Newest(ctx)
-		return r, err
-	}, about{})
-	return r.id, r.now, err
-}
-
-func (l *link) Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error) {
-	return send(ctx, l, tailJobs, func(ctx context.Context) ([]store.TailRow, error) {
-		return l.world.table.Tail(ctx, from, gaps, wanted, horizon, limit)
-	}, about{})
-}
-
-func (l *link) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) ([]store.Row, bool, error) {
-	more := false
-	rows, err := send(ctx, l, sweepJobs, func(ctx context.Context) (rows []store.Row, err error) {
-		rows, more, err = l.world.table.SweepAll(ctx, types, horizon, limit)
-		return rows, err
-	}, about{})
-	return rows, more && err == nil, err
-}
-
-func (l *link) Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
-	return send(ctx, l, pageJobs, func(ctx context.Context) ([][]store.Row, error) {
-		return l.world.table.Page(ctx, jobType, shard, places, horizon, limit)
-	}, about{note: leaseName(jobType)})
-}
-
-func (l *link) TamePriorities(ctx context.Context, types []int32) error {
-	_, err := send(ctx, l, tamePriorities, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.world.table.TamePriorities(ctx, types)
-	}, about{note: leaseName(types[0])})
-	return err
-}
-
-func (l *link) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	return send(ctx, l, firstOfKeys, func(ctx context.Context) (map[string]uint64, error) {
-		l.world.judge.lookedForFirst(l.instance, jobType)
-		return l.world.table.FirstOfKeys(ctx, jobType, keys, from, before, upTo)
-	}, about{note: leaseName(jobType)})
-}
-
-func (l *link) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
-	return send(ctx, l, runningOfKeys, func(ctx context.Context) (map[string]int, error) {
-		return l.world.table.RunningOfKeys(ctx, jobType, keys, terms)
-	}, about{note: leaseName(jobType)})
-}
-
-func (l *link) Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {
-	n := 0
-	place, err := send(ctx, l, countOld, func(ctx context.Context) (place store.Place, err error) {
-		place, n, err = l.world.table.Abandoned(ctx, jobType, lane, before, upTo)
-		return place, err
-	}, about{note: leaseName(jobType)})
-	return place, n, err
-}
-
-func (l *link) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
-	return send(ctx, l, markJobs, func(ctx context.Context) (int, error) {
-		l.world.judge.arrives(ids, term)
-		return l.world.table.Mark(ctx, l.world.passingLocked(ids), createdBy, read, term, deadline)
-	}, about{ids: ids, term: term})
-}
-
-func (l *link) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
-	return send(ctx, l, seeUnlocked, func(ctx context.Context) ([]uint64, error) {
-		return l.world.table.Unlocked(ctx, l.world.passingLocked(ids))
-	}, about{ids: ids})
-}
-
-func (l *link) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error) {
-	return send(ctx, l, readMarked, func(ctx context.Context) ([]store.Marked, error) {
-		return l.world.table.MarkedRows(ctx, ids, term)
-	}, about{ids: ids, term: term})
-}
-
-func (l *link) LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error) {
-	return send(ctx, l, readLong, func(ctx context.Context) ([]store.RunParams, error) {
-		return l.world.table.LongParams(ctx, ids, term)
-	}, about{ids: ids, term: term})
-}
-
-func (l *link) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, error) {
-	verb, what := putBack, about{ids: ids}
-	switch o := o.(type) {
-	case store.NotStarted:
-		verb, what.term = unmarkJobs, o.Marked.Term
-	case store.Final:
-		verb, what.term, what.note = finish, o.Term, statusName(o.Status)
-	case store.Again:
-		what.term, what.note = o.Term, statusName(o.Status)
-	case store.Died:
-		verb, what.term = failLost, o.Term
-	}
-	apply := func(ctx context.Context) (int, error) { return l.world.table.Settle(ctx, ids, o) }
-	if died, ok := o.(store.Died); ok && died.Why != nil && l.fate(logAttempts, what).refused {
-		apply = func(context.Context) (int, error) { return 0, store.ErrNotLogged }
-	}
-	answered := l.writes(verb, ids[0])
-	n, err := send(ctx, l, verb, apply, what)
-	answered(err)
-	return n, err
-}
-
-func (l *link) LogAttempts(ctx context.Context, attempts []store.Attempt) error {
-	answered := l.writes(logAttempts, attempts[0].JobID)
-	_, err := send(ctx, l, logAttempts, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.world.table.LogAttempts(ctx, attempts)
-	}, about{ids: []uint64{attempts[0].JobID}})
-	answered(err)
-	return err
-}
-
-func (l *link) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
-	return send(ctx, l, readStandings, func(ctx context.Context) ([]store.Standing, error) {
-		l.world.judge.stands(ids)
-		return l.world.table.Standings(ctx, ids)
-	}, about{ids: ids})
-}
-
-func (l *link) Paused(ctx context.Context) ([]int32, error) {
-	var pauses []*pause
-	types, err := send(ctx, l, readPaused, func(ctx context.Context) ([]int32, error) {
-		pauses = l.world.judge.pauses()
-		return l.world.table.Paused(ctx)
-	}, about{})
-	if err == nil {
-		l.world.judge.heardOf(l.instance, pauses)
-	}
-	return types, err
-}
-
-func (l *link) EndPauses(ctx context.Context, types []int32) (int, error) {
-	return send(ctx, l, endPauses, func(ctx context.Context) (int, error) {
-		ended, err := l.world.table.EndPauses(ctx, types)
-		l.world.judge.haveEnded(types)
-		return ended, err
-	}, about{})
-}
-
-func (l *link) WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error) {
-	return send(ctx, l, findAhead, func(ctx context.Context) ([]uint64, error) {
-		return l.world.table.WrittenAhead(ctx, types, own, limit)
-	}, about{})
-}
-
-func (l *link) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
-	return send(ctx, l, mendAhead, func(ctx context.Context) (int, error) {
-		return l.world.table.MendAhead(ctx, ids, own)
-	}, about{ids: ids})
-}
-
-func (l *link) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
-	return sendInTurn(ctx, l, seeLeases, func(ctx context.Context) ([]store.Seen, error) {
-		return l.world.table.SeeLeases(ctx, names)
-	}, names)
-}
-
-func (l *link) MakeLeases(ctx context.Context, names []string) error {
-	_, err := sendInTurn(ctx, l, makeLeases, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.world.table.MakeLeases(ctx, names)
-	}, names)
-	return err
-}
-
-func (l *link) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
-	return sendInTurn(ctx, l, takeLeases, func(ctx context.Context) (map[string]int64, error) {
-		terms, err := l.world.table.TakeLeases(ctx, names, owner, layout, lockSeconds, broken)
-		l.world.judge.took(l.instance, terms, share.Layout(layout))
-		return terms, err
-	}, names)
-}
-
-func (l *link) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
-	kept, err := sendInTurn(ctx, l, keepLeases, func(ctx context.Context) (map[string]time.Duration, error) {
-		l.world.judge.renews(names)
-		kept, err := l.world.table.KeepLeases(ctx, names, owners, lockSeconds, running)
-		l.world.judge.expectOwnLeases(l.instance, kept)
-		return kept, err
-	}, names)
-	if err == nil {
-		l.world.judge.renewed(l.instance, names, kept)
-	}
-	return kept, err
-}
-
-func (l *link) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	_, err := sendInTurn(ctx, l, abandonLeases, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.world.table.AbandonLeases(ctx, names, owner)
-	}, names)
-	l.mayHold(err)
-	return err
-}
-
-func (l *link) ReleaseLease(ctx context.Context, name, owner string, minLock time.Duration) (bool, error) {
-	ours, err := sendInTurn(ctx, l, releaseLease, func(ctx context.Context) (bool, error) {
-		return l.world.table.ReleaseLease(ctx, name, owner, minLock)
-	}, []string{name})
-	l.mayHold(err)
-	return ours, err
-}
-
-func (l *link) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
-	return sendInTurn(ctx, l, lookAtFleet, func(ctx context.Context) (store.Fleet, error) {
-		return l.world.table.Fleet(ctx, prefixes)
-	}, nil)
-}
-
-func (l *link) SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error) {
-	return sendInTurn(ctx, l, setLayout, func(ctx context.Context) (bool, error) {
-		l.world.judge.hasMoved()
-		return l.world.table.SetLayout(ctx, jobType, from, to)
-	}, []string{leaseName(jobType)})
-}
-
-func (l *link) MakeClosed(ctx context.Context, names []string, layout int64) error {
-	return l.change(ctx, makeClosed, names, func(ctx context.Context) error { return l.world.table.MakeClosed(ctx, names, layout) })
-}
-
-func (l *link) CloseLeases(ctx context.Context, names []string, layout int64) error {
-	return l.change(ctx, closeLeases, names, func(ctx context.Context) error { return l.world.table.CloseLeases(ctx, names, layout) })
-}
-
-func (l *link) CloseLease(ctx context.Context, name, owner string, layout int64) error {
-	err := l.change(ctx, closeLease, []string{name}, func(ctx context.Context) error { return l.world.table.CloseLease(ctx, name, owner, layout) })
-	l.mayHold(err)
-	return err
-}
-
-func (l *link) OpenLeases(ctx context.Context, names []string, layout, term int64) error {
-	return l.change(ctx, openLeases, names, func(ctx context.Context) error { return l.world.table.OpenLeases(ctx, names, layout, term) })
-}
-
-func (l *link) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
-	return l.change(ctx, moveLease, []string{name}, func(ctx context.Context) error {
-		return l.world.table.MoveLease(ctx, name, owner, term, layout, lockSeconds, running)
-	})
-}
-
-func (l *link) NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error {
-	return l.change(ctx, noteRunning, []string{name}, func(ctx context.Context) error {
-		return l.world.table.NoteRunning(ctx, name, owner, lockSeconds, running)
-	})
-}
-
-func (l *link) DropLease(ctx context.Context, name, owner string) error {
-	return l.change(ctx, dropLease, []string{name}, func(ctx context.Context) error {
-		return l.world.table.DropLease(ctx, name, owner)
-	})
-}
-
-func (l *link) EndedLeases(ctx context.Context, prefixes []string) ([]string, error) {
-	return sendInTurn(ctx, l, seeEnded, func(ctx context.Context) ([]string, error) {
-		return l.world.table.EndedLeases(ctx, prefixes)
-	}, nil)
-}
-
-func (l *link) DropEnded(ctx context.Context, names []string) error {
-	return l.change(ctx, dropEnded, names, func(ctx context.Context) error { return l.world.table.DropEnded(ctx, names) })
-}
-
-func (l *link) LayDown(ctx context.Context, name, owner string) error {
-	err := l.change(ctx, layDown, []string{name}, func(ctx context.Context) error {
-		l.world.judge.saw["laid down"]++
-		return l.world.table.LayDown(ctx, name, owner)
-	})
-	l.mayHold(err)
-	return err
-}
-
-func (l *link) Wake(ctx context.Context, names []string) error {
-	return l.change(ctx, wakeTypes, names, func(ctx context.Context) error { return l.world.table.Wake(ctx, names) })
-}
-
-func (l *link) HaveWork(ctx context.Context, types []int32) (map[int32]bool, error) {
-	return send(ctx, l, lookForWork, func(ctx context.Context) (map[int32]bool, error) {
-		return l.world.table.HaveWork(ctx, types)
-	}, about{})
-}
-
-// change sends a statement about leases of which only the error is of interest.
-func (l *link) change(ctx context.Context, v verb, names []string, apply func(context.Context) error) error {
-	_, err := sendInTurn(ctx, l, v, func(ctx context.Context) (struct{}, error) { return struct{}{}, apply(ctx) }, names)
-	return err
-}
-
 // mayHold notes that a lease was not given back for certain.
 func (l *link) mayHold(err error) {
 	if err != nil {
 		l.mu.Lock()
 		l.instance.unreleased = true
 		l.mu.Unlock()
-	}
-}
-
-func sendInTurn[T any](ctx context.Context, l *link, v verb, apply func(context.Context) (T, error), names []string) (got T, err error) {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		return send(ctx, l, v, apply, about{note: joined(names), leases: names})
-	case <-ctx.Done():
-		return got, ctx.Err()
 	}
 }

@@ -18,6 +18,12 @@ import (
 // Table has the tables in memory: jobs, leases, attempts. Its methods do the same as the statements of package store,
 // each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares.
 type Table struct {
+	*tables
+	link *link // by which statements come; nil: they take effect at once
+}
+
+// tables are what all tables of a world have in common.
+type tables struct {
 	mu       sync.Mutex
 	clock    func() time.Time
 	watch    func(change)
@@ -31,6 +37,7 @@ type Table struct {
 	layouts  map[int32]int64
 	rests    map[string]restKeys
 	locked   func(lease string) bool        // by others
+	passing  func(ids []uint64) []uint64    // of these rows, those that are left if a statement leaves out locked ones
 	lapsed   func(lease string, term int64) // is told of each lease that is taken, and that nobody has freed
 	freed    map[string]bool                // by somebody; the others expire
 }
@@ -76,7 +83,12 @@ type change struct {
 
 // NewTable returns empty tables. The clock is the database's.
 func NewTable(clock func() time.Time) *Table {
-	return &Table{clock: clock, watch: func(change) {}, lapsed: func(string, int64) {}, locked: func(string) bool { return false }, nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{}, attempts: map[attemptKey]store.Attempt{}}
+	return &Table{tables: &tables{
+		clock: clock, watch: func(change) {}, lapsed: func(string, int64) {},
+		locked: func(string) bool { return false }, passing: func(ids []uint64) []uint64 { return ids },
+		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{},
+		attempts: map[attemptKey]store.Attempt{},
+	}}
 }
 
 func (t *Table) now() int64 { return t.clock().Unix() }
@@ -139,64 +151,77 @@ func (t *Table) write(rows []*Job, c change, set func(*Job)) int {
 	return len(rows)
 }
 
-func (t *Table) Mark(_ context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.clock().UnixMilli() > deadline {
-		return 0, nil
-	}
-	var rows []*Job
-	for _, id := range ids {
-		if j := t.find(id); j != nil && j.Version() == read && j.Term < term && j.CreateTime <= createdBy && j.pending() {
-			rows = append(rows, j)
+func (t *Table) Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (int, error) {
+	return do(ctx, t, markJobs, about{ids: ids, term: term}, func() (int, error) {
+		if t.clock().UnixMilli() > deadline {
+			return 0, nil
 		}
-	}
-	return t.write(rows, change{verb: markJobs, term: term}, func(j *Job) {
-		if j.Term != 0 {
-			j.Lost++
+		var rows []*Job
+		for _, id := range t.passing(ids) {
+			if j := t.find(id); j != nil && j.Version() == read && j.Term < term && j.CreateTime <= createdBy && j.pending() {
+				rows = append(rows, j)
+			}
 		}
-		j.Term = term
-		j.Attempts++
-	}), nil
+		return t.write(rows, change{verb: markJobs, term: term}, func(j *Job) {
+			if j.Term != 0 {
+				j.Lost++
+			}
+			j.Term = term
+			j.Attempts++
+		}), nil
+	})
 }
 
-func (t *Table) MarkedRows(_ context.Context, ids []uint64, term int64) (marked []store.Marked, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, j := range t.bearing(ids, term) {
-		marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
-	}
-	return marked, nil
+func (t *Table) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error) {
+	return do(ctx, t, readMarked, about{ids: ids, term: term}, func() (marked []store.Marked, err error) {
+		for _, j := range t.bearing(ids, term) {
+			marked = append(marked, store.Marked{ID: j.ID, Attempts: j.Attempts, Lost: j.Lost})
+		}
+		return marked, nil
+	})
 }
 
 // Unlocked returns the rows that are there: nobody locks a row of this table.
-func (t *Table) Unlocked(_ context.Context, ids []uint64) (there []uint64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range ids {
-		if t.find(id) != nil {
-			there = append(there, id)
+func (t *Table) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
+	return do(ctx, t, seeUnlocked, about{ids: ids}, func() (there []uint64, err error) {
+		for _, id := range t.passing(ids) {
+			if t.find(id) != nil {
+				there = append(there, id)
+			}
 		}
-	}
-	return there, nil
+		return there, nil
+	})
 }
 
-func (t *Table) LongParams(_ context.Context, ids []uint64, term int64) (params []store.RunParams, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, j := range t.bearing(ids, term) {
-		whole := j.Params
-		if j.HasLong() {
-			whole = j.LongParams
+func (t *Table) LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error) {
+	return do(ctx, t, readLong, about{ids: ids, term: term}, func() (params []store.RunParams, err error) {
+		for _, j := range t.bearing(ids, term) {
+			whole := j.Params
+			if j.HasLong() {
+				whole = j.LongParams
+			}
+			params = append(params, store.RunParams{ID: j.ID, Attempts: j.Attempts, Params: whole})
 		}
-		params = append(params, store.RunParams{ID: j.ID, Attempts: j.Attempts, Params: whole})
-	}
-	return params, nil
+		return params, nil
+	})
 }
 
-func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Table) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int, error) {
+	verb, what := putBack, about{ids: ids}
+	switch o := o.(type) {
+	case store.NotStarted:
+		verb, what.term = unmarkJobs, o.Marked.Term
+	case store.Final:
+		verb, what.term, what.note = finish, o.Term, statusName(o.Status)
+	case store.Again:
+		what.term, what.note = o.Term, statusName(o.Status)
+	case store.Died:
+		verb, what.term, what.logs = failLost, o.Term, o.Why != nil
+	}
+	return do(ctx, t, verb, what, func() (int, error) { return t.settle(ids, o), nil })
+}
+
+func (t *Table) settle(ids []uint64, o store.Outcome) int {
 	switch o := o.(type) {
 	case store.NotStarted:
 		rows := slices.DeleteFunc(t.ours(ids, o.Marked.Term, o.Marked.Attempts), func(j *Job) bool { return j.Changes != o.Marked.Changes })
@@ -207,9 +232,9 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 			if now := t.now(); j.StartTime > now+60 { // it was due by a clock that was ahead
 				j.StartTime, j.Due = now, float64(now)
 			}
-		}), nil
+		})
 	case store.Final:
-		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) }), nil
+		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) })
 	case store.Again:
 		due := t.nowPrecise() + o.Wait
 		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: putBack, term: o.Term, retried: o.Retried, deferred: o.Deferred, wait: o.Wait}, func(j *Job) {
@@ -218,7 +243,7 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 			j.Retries += o.Retried
 			j.Deferred += o.Deferred
 			j.Term = 0
-		}), nil
+		})
 	case store.Died:
 		var rows []*Job
 		for _, id := range ids {
@@ -233,20 +258,20 @@ func (t *Table) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, e
 			j.Lost++
 			j.Term = o.Term
 			j.setStatus(2)
-		}), nil
+		})
 	}
 	panic("an outcome that the table does not know")
 }
 
 func (j *Job) setStatus(status int32) { j.Status, j.NoStatus = int16(status), false }
 
-func (t *Table) LogAttempts(_ context.Context, attempts []store.Attempt) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, a := range attempts {
-		t.log(a)
-	}
-	return nil
+func (t *Table) LogAttempts(ctx context.Context, attempts []store.Attempt) error {
+	return carryOut(ctx, t, logAttempts, about{ids: []uint64{attempts[0].JobID}}, func() error {
+		for _, a := range attempts {
+			t.log(a)
+		}
+		return nil
+	})
 }
 
 func (t *Table) log(a store.Attempt) {
@@ -256,65 +281,65 @@ func (t *Table) log(a store.Attempt) {
 	}
 }
 
-func (t *Table) Standings(_ context.Context, ids []uint64) (rows []store.Standing, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range ids {
-		if j := t.find(id); j != nil {
-			rows = append(rows, store.Standing{ID: id, Status: int32(j.Status), Version: j.Version()})
+func (t *Table) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
+	return do(ctx, t, readStandings, about{ids: ids}, func() (rows []store.Standing, err error) {
+		for _, id := range ids {
+			if j := t.find(id); j != nil {
+				rows = append(rows, store.Standing{ID: id, Status: int32(j.Status), Version: j.Version()})
+			}
 		}
-	}
-	return rows, nil
+		return rows, nil
+	})
 }
 
-func (t *Table) Paused(context.Context) ([]int32, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.paused), nil
+func (t *Table) Paused(ctx context.Context) ([]int32, error) {
+	return do(ctx, t, readPaused, about{}, func() ([]int32, error) {
+		return slices.Clone(t.paused), nil
+	})
 }
 
-func (t *Table) EndPauses(_ context.Context, types []int32) (ended int, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, jobType := range t.over() {
-		if slices.Contains(types, jobType) {
-			t.resume(jobType)
-			ended++
+func (t *Table) EndPauses(ctx context.Context, types []int32) (int, error) {
+	return do(ctx, t, endPauses, about{types: types}, func() (ended int, err error) {
+		for _, jobType := range t.over() {
+			if slices.Contains(types, jobType) {
+				t.resume(jobType)
+				ended++
+			}
 		}
-	}
-	return ended, nil
+		return ended, nil
+	})
 }
 
 // WrittenAhead looks for rows that were put off while the clock was ahead. All waits are short here, so it need not tell a retry from
 // a row that somebody has given another time.
-func (t *Table) WrittenAhead(_ context.Context, types []int32, own int64, limit int) (ids []uint64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, j := range t.jobs {
-		if len(ids) < limit && slices.Contains(types, j.JobType) && t.writtenAhead(j, own) {
-			ids = append(ids, j.ID)
+func (t *Table) WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error) {
+	return do(ctx, t, findAhead, about{}, func() (ids []uint64, err error) {
+		for _, j := range t.jobs {
+			if len(ids) < limit && slices.Contains(types, j.JobType) && t.writtenAhead(j, own) {
+				ids = append(ids, j.ID)
+			}
 		}
-	}
-	return ids, nil
+		return ids, nil
+	})
 }
 
-func (t *Table) MendAhead(_ context.Context, ids []uint64, own int64) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var rows []*Job
-	for _, id := range ids {
-		if j := t.find(id); j != nil && t.writtenAhead(j, own) {
-			rows = append(rows, j)
+func (t *Table) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
+	return do(ctx, t, mendAhead, about{ids: ids}, func() (int, error) {
+		var rows []*Job
+		for _, id := range ids {
+			if j := t.find(id); j != nil && t.writtenAhead(j, own) {
+				rows = append(rows, j)
+			}
 		}
-	}
-	return t.write(rows, change{verb: mendAhead}, func(j *Job) {
-		back := j.Written - t.now()
-		j.StartTime -= back
-		j.Due -= float64(back)
-		if j.Term == 0 {
-			j.Changes++
-		}
-	}), nil
+		return t.write(rows, change{verb: mendAhead}, func(j *Job) {
+			back := j.Written - t.now()
+			j.StartTime -= back
+			j.Due -= float64(back)
+			if j.Term == 0 {
+				j.Changes++
+			}
+		}), nil
+	})
 }
 
 func (t *Table) writtenAhead(j *Job, own int64) bool {
@@ -332,48 +357,50 @@ func (t *Table) over() (types []int32) {
 	return types
 }
 
-func (t *Table) Newest(context.Context) (id uint64, now float64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := len(t.jobs) - 1; i >= 0 && id == 0; i-- {
-		if t.jobs[i].committed {
-			id = t.jobs[i].ID
+func (t *Table) Newest(ctx context.Context) (id uint64, now float64, err error) {
+	err = carryOut(ctx, t, newest, about{}, func() error {
+		for i := len(t.jobs) - 1; i >= 0 && id == 0; i-- {
+			if t.jobs[i].committed {
+				id = t.jobs[i].ID
+			}
 		}
-	}
-	return id, t.nowPrecise(), nil
+		now = t.nowPrecise()
+		return nil
+	})
+	return id, now, err
 }
 
-func (t *Table) Tail(_ context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rows := []store.TailRow{}
-	pass := func(from, to uint64) {
-		for i, _ := t.search(from); i < len(t.jobs) && t.jobs[i].ID <= to && len(rows) < limit; i++ {
-			j := t.jobs[i]
-			if !j.committed {
-				continue
-			}
-			if len(wanted) == 0 {
-				rows = append(rows, store.TailRow{Row: store.Row{ID: j.ID, JobType: j.JobType, Key: j.Group(), CreateTime: j.CreateTime}})
-				continue
-			}
-			row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
-			if !row.Whole {
-				row.Params, row.Extra = "", nil
-				if j.Extra != nil && j.Extra.Group != "" {
-					row.Extra = &store.Extra{Group: j.Extra.Group}
+func (t *Table) Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted []store.Wanted, horizon int64, limit int) ([]store.TailRow, error) {
+	return do(ctx, t, tailJobs, about{}, func() ([]store.TailRow, error) {
+		rows := []store.TailRow{}
+		pass := func(from, to uint64) {
+			for i, _ := t.search(from); i < len(t.jobs) && t.jobs[i].ID <= to && len(rows) < limit; i++ {
+				j := t.jobs[i]
+				if !j.committed {
+					continue
 				}
+				if len(wanted) == 0 {
+					rows = append(rows, store.TailRow{Row: store.Row{ID: j.ID, JobType: j.JobType, Key: j.Group(), CreateTime: j.CreateTime}})
+					continue
+				}
+				row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
+				if !row.Whole {
+					row.Params, row.Extra = "", nil
+					if j.Extra != nil && j.Extra.Group != "" {
+						row.Extra = &store.Extra{Group: j.Extra.Group}
+					}
+				}
+				rows = append(rows, row)
 			}
-			rows = append(rows, row)
 		}
-	}
-	for _, gap := range gaps {
-		if from > 0 {
-			pass(gap.From, min(gap.To, from-1)) // the last call has the rest
+		for _, gap := range gaps {
+			if from > 0 {
+				pass(gap.From, min(gap.To, from-1)) // the last call has the rest
+			}
 		}
-	}
-	pass(from, math.MaxUint64)
-	return rows, nil
+		pass(from, math.MaxUint64)
+		return rows, nil
+	})
 }
 
 func (j *Job) wanted(wanted []store.Wanted) bool {
@@ -382,60 +409,61 @@ func (j *Job) wanted(wanted []store.Wanted) bool {
 	})
 }
 
-func (t *Table) SweepAll(_ context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	count := map[[2]bool]int{}
-	for _, j := range t.jobs {
-		kind := [2]bool{j.NoStatus, j.NoStart}
-		if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !slices.Contains(store.Priorities, j.Priority) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
-			continue
+func (t *Table) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error) {
+	err = carryOut(ctx, t, sweepJobs, about{}, func() error {
+		count := map[[2]bool]int{}
+		for _, j := range t.jobs {
+			kind := [2]bool{j.NoStatus, j.NoStart}
+			if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !slices.Contains(store.Priorities, j.Priority) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
+				continue
+			}
+			count[kind]++
+			more = more || count[kind] == limit
+			rows = append(rows, j.Row)
 		}
-		count[kind]++
-		more = more || count[kind] == limit
-		rows = append(rows, j.Row)
-	}
-	return rows, more, nil
+		return nil
+	})
+	return rows, more, err
 }
 
-func (t *Table) Page(_ context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	pages := make([][]store.Row, len(places))
-	for i, place := range places {
-		lane := t.lane(jobType, place.Lane, func(j *Job) bool {
-			if shard.Of > 1 && j.Group() == "" && share.ShardOf(j.ID, "", shard.Of) != shard.Number {
-				return false // of rows with a group, not every database can tell
+func (t *Table) Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error) {
+	return do(ctx, t, pageJobs, about{note: leaseName(jobType)}, func() ([][]store.Row, error) {
+		pages := make([][]store.Row, len(places))
+		for i, place := range places {
+			lane := t.lane(jobType, place.Lane, func(j *Job) bool {
+				if shard.Of > 1 && j.Group() == "" && share.ShardOf(j.ID, "", shard.Of) != shard.Number {
+					return false // of rows with a group, not every database can tell
+				}
+				if place.Start != store.AtATime {
+					return j.ID > place.ID
+				}
+				return j.StartTime <= t.now()+horizon && (j.StartTime > place.StartTime || j.StartTime == place.StartTime && j.ID > place.ID)
+			})
+			for _, j := range lane[:min(limit, len(lane))] {
+				pages[i] = append(pages[i], j.Row)
 			}
-			if place.Start != store.AtATime {
-				return j.ID > place.ID
-			}
-			return j.StartTime <= t.now()+horizon && (j.StartTime > place.StartTime || j.StartTime == place.StartTime && j.ID > place.ID)
-		})
-		for _, j := range lane[:min(limit, len(lane))] {
-			pages[i] = append(pages[i], j.Row)
 		}
-	}
-	return pages, nil
+		return pages, nil
+	})
 }
 
 const mostUrgent, lowest = 2, -1
 
-func (t *Table) TamePriorities(_ context.Context, types []int32) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, j := range t.jobs {
-		if j.committed && j.pending() && slices.Contains(types, j.JobType) {
-			j.Priority = min(max(lowest, j.Priority), mostUrgent)
+func (t *Table) TamePriorities(ctx context.Context, types []int32) error {
+	return carryOut(ctx, t, tamePriorities, about{note: leaseName(types[0])}, func() error {
+		for _, j := range t.jobs {
+			if j.committed && j.pending() && slices.Contains(types, j.JobType) {
+				j.Priority = min(max(lowest, j.Priority), mostUrgent)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func (t *Table) FirstOfKeys(_ context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.firstOfKeys(jobType, keys, from, before, upTo), nil
+func (t *Table) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
+	return do(ctx, t, firstOfKeys, about{note: leaseName(jobType)}, func() (map[string]uint64, error) {
+		return t.firstOfKeys(jobType, keys, from, before, upTo), nil
+	})
 }
 
 func (t *Table) firstOfKeys(jobType int32, keys []string, from uint64, before int64, upTo uint64) map[string]uint64 {
@@ -453,16 +481,16 @@ func (t *Table) firstOfKeys(jobType int32, keys []string, from uint64, before in
 	return firsts
 }
 
-func (t *Table) RunningOfKeys(_ context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	running := map[string]int{}
-	for _, j := range t.jobs {
-		if j.committed && j.pending() && j.JobType == jobType && j.Group() != "" && slices.Contains(keys, j.Group()) && slices.Contains(terms, j.Term) {
-			running[j.Group()]++
+func (t *Table) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
+	return do(ctx, t, runningOfKeys, about{note: leaseName(jobType)}, func() (map[string]int, error) {
+		running := map[string]int{}
+		for _, j := range t.jobs {
+			if j.committed && j.pending() && j.JobType == jobType && j.Group() != "" && slices.Contains(keys, j.Group()) && slices.Contains(terms, j.Term) {
+				running[j.Group()]++
+			}
 		}
-	}
-	return running, nil
+		return running, nil
+	})
 }
 
 // lane returns the rows of a lane in its order.
@@ -490,99 +518,105 @@ func startOf(j *Job) store.Start {
 	return store.AtATime
 }
 
-func (t *Table) Abandoned(_ context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if lane.Start == store.AtATime {
-		old := t.lane(jobType, lane, func(j *Job) bool { return j.StartTime < before && j.ID <= upTo })
-		return store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, len(old), nil
-	}
-	end := upTo
-	if young := t.lane(jobType, lane, func(j *Job) bool { return j.CreateTime >= before }); len(young) > 0 {
-		end = min(young[0].ID-1, upTo)
-	}
-	place, old := store.Place{Lane: lane}, t.lane(jobType, lane, func(j *Job) bool { return j.ID <= end })
-	if len(old) > 0 {
-		place.ID = old[len(old)-1].ID
-	}
-	return place, len(old), nil
-}
-
-func (t *Table) SeeLeases(_ context.Context, names []string) (seen []store.Seen, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		if l, ok := t.leases[name]; ok {
-			seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Running: l.Running, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
+func (t *Table) Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (place store.Place, n int, err error) {
+	err = carryOut(ctx, t, countOld, about{note: leaseName(jobType)}, func() error {
+		if lane.Start == store.AtATime {
+			old := t.lane(jobType, lane, func(j *Job) bool { return j.StartTime < before && j.ID <= upTo })
+			place, n = store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, len(old)
+			return nil
 		}
-	}
-	return seen, nil
-}
-
-func (t *Table) MakeLeases(_ context.Context, names []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		if _, ok := t.leases[name]; !ok {
-			t.leases[name] = Lease{Until: t.now(), Since: t.now(), Layout: 1}
+		end := upTo
+		if young := t.lane(jobType, lane, func(j *Job) bool { return j.CreateTime >= before }); len(young) > 0 {
+			end = min(young[0].ID-1, upTo)
 		}
-	}
-	return nil
+		old := t.lane(jobType, lane, func(j *Job) bool { return j.ID <= end })
+		if place, n = (store.Place{Lane: lane}), len(old); n > 0 {
+			place.ID = old[len(old)-1].ID
+		}
+		return nil
+	})
+	return place, n, err
 }
 
-func (t *Table) TakeLeases(_ context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	terms := map[string]int64{}
-	for _, name := range names {
-		l, ok := t.leases[name]
-		if ok && l.Until <= t.now() && l.Layout == layout && (l.Running == store.Broken) == broken && !t.locked(name) {
-			if !t.freed[name] {
-				t.lapsed(name, l.Term)
+func (t *Table) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
+	return do(ctx, t, seeLeases, ofLeases(names...), func() (seen []store.Seen, err error) {
+		for _, name := range names {
+			if l, ok := t.leases[name]; ok {
+				seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Running: l.Running, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
 			}
-			delete(t.freed, name)
-			l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()), Layout: l.Layout}
-			t.leases[name] = l
 		}
-		if ok && l.Owner == owner && l.Until > t.now() {
-			terms[name] = l.Term
-		}
-	}
-	return terms, nil
+		return seen, nil
+	})
 }
 
-func (t *Table) KeepLeases(_ context.Context, names, owners []string, lockSeconds int64, running map[string]int) (kept map[string]time.Duration, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	kept = map[string]time.Duration{}
-	for _, name := range names {
-		l, ok := t.leases[name]
-		switch {
-		case !ok || !slices.Contains(owners, l.Owner) || l.Until <= t.now():
-		case t.locked(name):
-			kept[name] = max(0, time.Duration((t.nowPrecise()-float64(l.Until-lockSeconds))*float64(time.Second)))
-		default:
-			l.Until = t.nowRounded() + lockSeconds
-			if n, changed := running[name]; changed {
-				l.Running = n
+func (t *Table) MakeLeases(ctx context.Context, names []string) error {
+	return carryOut(ctx, t, makeLeases, ofLeases(names...), func() error {
+		for _, name := range names {
+			if _, ok := t.leases[name]; !ok {
+				t.leases[name] = Lease{Until: t.now(), Since: t.now(), Layout: 1}
 			}
-			t.leases[name] = l
-			kept[name] = 0
 		}
-	}
-	return kept, nil
+		return nil
+	})
+}
+
+func (t *Table) TakeLeases(ctx context.Context, names []string, owner string, layout, lockSeconds int64, broken bool) (map[string]int64, error) {
+	return do(ctx, t, takeLeases, about{note: joined(names), leases: names, layout: layout}, func() (map[string]int64, error) {
+		terms := map[string]int64{}
+		for _, name := range names {
+			l, ok := t.leases[name]
+			if ok && l.Until <= t.now() && l.Layout == layout && (l.Running == store.Broken) == broken && !t.locked(name) {
+				if !t.freed[name] {
+					t.lapsed(name, l.Term)
+				}
+				delete(t.freed, name)
+				l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()), Layout: l.Layout}
+				t.leases[name] = l
+			}
+			if ok && l.Owner == owner && l.Until > t.now() {
+				terms[name] = l.Term
+			}
+		}
+		return terms, nil
+	})
+}
+
+func (t *Table) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
+	return do(ctx, t, keepLeases, ofLeases(names...), func() (kept map[string]time.Duration, err error) {
+		kept = map[string]time.Duration{}
+		for _, name := range names {
+			l, ok := t.leases[name]
+			switch {
+			case !ok || !slices.Contains(owners, l.Owner) || l.Until <= t.now():
+			case t.locked(name):
+				kept[name] = max(0, time.Duration((t.nowPrecise()-float64(l.Until-lockSeconds))*float64(time.Second)))
+			default:
+				l.Until = t.nowRounded() + lockSeconds
+				if n, changed := running[name]; changed {
+					l.Running = n
+				}
+				t.leases[name] = l
+				kept[name] = 0
+			}
+		}
+		return kept, nil
+	})
 }
 
 func (t *Table) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	for _, name := range names { // the statement has waited for their locks
-		t.ReleaseLease(ctx, name, owner, 0)
-	}
-	return nil
+	return carryOut(ctx, t, abandonLeases, ofLeases(names...), func() error {
+		for _, name := range names { // the statement has waited for their locks
+			t.release(name, owner, 0)
+		}
+		return nil
+	})
 }
 
-func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Table) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (bool, error) {
+	return do(ctx, t, releaseLease, ofLeases(name), func() (bool, error) { return t.release(name, owner, atLeast) })
+}
+
+func (t *Table) release(name, owner string, atLeast time.Duration) (ours bool, err error) {
 	l, ok := t.leases[name]
 	if !ok || l.Owner != owner {
 		return false, nil
@@ -598,10 +632,8 @@ func (t *Table) ReleaseLease(_ context.Context, name, owner string, atLeast time
 	return true, nil
 }
 
-func (t *Table) Fleet(_ context.Context, prefixes []string) (f store.Fleet, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fleet(prefixes), nil
+func (t *Table) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	return do(ctx, t, lookAtFleet, about{}, func() (store.Fleet, error) { return t.fleet(prefixes), nil })
 }
 
 func (t *Table) fleet(prefixes []string) (f store.Fleet) {
@@ -621,56 +653,56 @@ func hasPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-func (t *Table) MoveLease(_ context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l, ok := t.leases[name]
-	if !ok || l.Owner != "" && l.Owner != owner {
-		return fmt.Errorf("%s is not this process's", name)
-	}
-	t.leases[name] = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: term, Running: running, Layout: layout}
-	return nil
-}
-
-func (t *Table) NoteRunning(_ context.Context, name, owner string, lockSeconds int64, running int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l, ok := t.leases[name]; ok && l.Owner == owner && l.Until > t.now() {
-		l.Running, l.Until = running, t.nowRounded()+lockSeconds
-		t.leases[name] = l
-	}
-	return nil
-}
-
-func (t *Table) DropLease(_ context.Context, name, owner string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leases[name].Owner == owner {
-		delete(t.leases, name)
-	}
-	return nil
-}
-
-func (t *Table) EndedLeases(_ context.Context, prefixes []string) (names []string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(t.leases)) {
-		if t.leases[name].Until <= t.now() && hasPrefix(name, prefixes) {
-			names = append(names, name)
+func (t *Table) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
+	return carryOut(ctx, t, moveLease, ofLeases(name), func() error {
+		l, ok := t.leases[name]
+		if !ok || l.Owner != "" && l.Owner != owner {
+			return fmt.Errorf("%s is not this process's", name)
 		}
-	}
-	return names, nil
+		t.leases[name] = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: term, Running: running, Layout: layout}
+		return nil
+	})
 }
 
-func (t *Table) DropEnded(_ context.Context, names []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, name := range names {
-		if l, ok := t.leases[name]; ok && l.Until <= t.now() {
+func (t *Table) NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error {
+	return carryOut(ctx, t, noteRunning, ofLeases(name), func() error {
+		if l, ok := t.leases[name]; ok && l.Owner == owner && l.Until > t.now() {
+			l.Running, l.Until = running, t.nowRounded()+lockSeconds
+			t.leases[name] = l
+		}
+		return nil
+	})
+}
+
+func (t *Table) DropLease(ctx context.Context, name, owner string) error {
+	return carryOut(ctx, t, dropLease, ofLeases(name), func() error {
+		if t.leases[name].Owner == owner {
 			delete(t.leases, name)
 		}
-	}
-	return nil
+		return nil
+	})
+}
+
+func (t *Table) EndedLeases(ctx context.Context, prefixes []string) ([]string, error) {
+	return do(ctx, t, seeEnded, about{}, func() (names []string, err error) {
+		for _, name := range slices.Sorted(maps.Keys(t.leases)) {
+			if t.leases[name].Until <= t.now() && hasPrefix(name, prefixes) {
+				names = append(names, name)
+			}
+		}
+		return names, nil
+	})
+}
+
+func (t *Table) DropEnded(ctx context.Context, names []string) error {
+	return carryOut(ctx, t, dropEnded, ofLeases(names...), func() error {
+		for _, name := range names {
+			if l, ok := t.leases[name]; ok && l.Until <= t.now() {
+				delete(t.leases, name)
+			}
+		}
+		return nil
+	})
 }
 
 // Transaction is a transaction of business code, or of somebody at a prompt. Its rows have their ids at once; others

@@ -56,6 +56,7 @@ func newWorld(seed uint64) *world {
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
 	w.table.lapsed = w.lapsed
+	w.table.passing = w.passingLocked
 	w.table.locked = func(lease string) bool { return w.lockedLeases[lease].After(time.Now()) }
 	return w
 }
@@ -451,7 +452,8 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			return engine.Tables{Jobs: i.link, Run: runs{i.link}, Leases: i.link, RestKeys: i.link, Layouts: i.link, Dormancy: i.link, Ahead: i.link, Close: func() {}, ID: i.id()}, nil
+			t := &Table{i.world.table.tables, i.link}
+			return engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestKeys: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()
