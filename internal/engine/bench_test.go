@@ -32,7 +32,7 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 	l.workers.quota = q
 	l.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
-	l.heedPause(&pauses{sent: time.Now().Add(time.Hour)})
+	l.heedPause(allowed(time.Hour))
 	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	rows := make([]store.Row, batchRowsMax)
 	for i := range rows {

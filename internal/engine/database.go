@@ -37,7 +37,6 @@ type database struct {
 	reads       find.Reads
 	finder      *find.Finder
 	jobAt       atomic.Int64  // when there was a job last, since epoch
-	wakePauses  chan struct{} // the watch of pauses: a type was taken, or has a job again
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
 	keeper      *keeper.Keeper
 	presence    atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet
@@ -64,9 +63,9 @@ type database struct {
 	errlog *ground.Errlog
 	losses losses
 
-	pauseLooks ground.Looks // belong to the watch of pauses
-	pauses     atomic.Pointer[pauses]
-	longReads  chan struct{} // has a place for each read of long parameters that is under way
+	pauses     atomic.Pointer[pauses] // the latest answer
+	pauseLooks ground.Looks           // askForPauses'
+	longReads  chan struct{}          // has a place for each read of long parameters that is under way
 
 	patience  context.Context // handlers and looks at the table end with it
 	impatient context.CancelCauseFunc
@@ -85,7 +84,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, which: which, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakePauses: make(chan struct{}, 1), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: which.about(log.GetNewContext(service))}
+	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, which: which, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: which.about(log.GetNewContext(service))}
 	if tables.History != nil {
 		d.leaseLog = upkeep.NewLeaseLog()
 	}
@@ -176,10 +175,8 @@ func (d *database) start() {
 	for _, l := range d.lines.all() {
 		d.begin(l)
 	}
-	d.keepings.Go(func() { d.watch(d.keeping, "look for pauses", d.wakePauses, d.heedPauses, d.nothingWaits) })
-	d.keepings.Go(func() {
-		d.watch(d.keeping, "look for cancellations", d.wakeCancels, d.heedCancellations, d.nothingRuns)
-	})
+	d.keepings.Go(func() { d.askForPauses(d.keeping) })
+	d.keepings.Go(func() { d.watchCancellations(d.keeping) })
 	working, drain := context.WithCancel(context.Background())
 	d.drain = drain
 	d.keepings.Go(func() { newStandBy(d, working).loop(d.keeping) })

@@ -201,9 +201,6 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	}
 	var again <-chan time.Time
 	if d.queue.inMemory() > 0 {
-		if d.starts.unasked() {
-			ground.Signal(d.wakePauses)
-		}
 		timer := time.NewTimer(watchEvery)
 		defer timer.Stop()
 		again = timer.C

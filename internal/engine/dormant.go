@@ -36,7 +36,7 @@ type Dormancy interface {
 type dormancy struct {
 	any   atomic.Bool   // there are types that may be dormant
 	first atomic.Bool   // this instance is the one that looks at the table for all
-	wake  chan struct{} // standBy: work was noted
+	wake  chan struct{} // standBy: work was noted, or a pause has ended
 	look  chan struct{} // lookForWork: somebody has asked
 
 	mu       sync.Mutex

@@ -192,7 +192,7 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64), configure .
 	l = lineAt(5_000_000)
 	l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
 	l.roomCame, l.permit, l.about = make(chan struct{}, 1), newPermit(), t.Context()
-	l.heedPause(&pauses{sent: time.Now().Add(365 * 24 * time.Hour)})
+	l.heedPause(allowed(365 * 24 * time.Hour))
 	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {
 		set(&l.cfg)

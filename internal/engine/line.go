@@ -64,11 +64,10 @@ type line struct {
 	writing    context.Context // ends when the settler has nothing more to write
 	endWriting context.CancelFunc
 
-	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
-	roomCame chan struct{} // the loader: rows have left the queue
-	// Of the database: a type was taken, or has a job again.
-	wakePauses, wakeCancels chan struct{}
-	longReads               chan struct{}
+	wake        chan struct{} // the dispatcher: the queue, or what it may mark, has changed
+	roomCame    chan struct{} // the loader: rows have left the queue
+	wakeCancels chan struct{} // of the database: a type was taken
+	longReads   chan struct{}
 }
 
 // part is the part of a job type that a line serves: all of it, or a shard.
@@ -117,7 +116,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
-		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakePauses: d.wakePauses, wakeCancels: d.wakeCancels, longReads: d.longReads,
+		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
 	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
 	l.backlog = find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
@@ -206,7 +205,6 @@ func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.leaseCounts.note(l.cfg.JobType, true)
 	l.held.Store(lease)
 	l.tellLease(true)
-	ground.Signal(l.wakePauses)
 	ground.Signal(l.wakeCancels)
 	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.layout, Shard: l.shard}, lease.Context(), held{l, lease}, l.backlog)
 }

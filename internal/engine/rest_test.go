@@ -19,18 +19,49 @@ type resting struct {
 	vanishing
 	due    atomic.Int64 // the job's id; 0: there is none
 	paused atomic.Bool
-	asked  atomic.Int64 // how often somebody asked which types are paused
+	asked  atomic.Int64 // how often somebody asked nothing but which types are paused
+	waits  atomic.Value // a statement that waits until its time is over: "look", "take"
 	refuse atomic.Int64 // that many sweeps fail
 	over   atomic.Bool  // the pause of a type is over
 	ends   atomic.Int64 // how often somebody ended pauses
 }
 
 func (r *resting) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
+	if err := r.wait(ctx, "look"); err != nil {
+		return store.Fleet{}, err
+	}
 	fleet, err := r.vanishing.Fleet(ctx, prefixes)
+	if r.paused.Load() {
+		fleet.Paused = []int32{1}
+	}
 	if r.over.Load() {
 		fleet.Paused, fleet.Over = []int32{1, 9}, []int32{9}
 	}
 	return fleet, err
+}
+
+func (r *resting) TakeLeases(ctx context.Context, names []string, owner string, layout, seconds int64, broken bool) (map[string]int64, error) {
+	if err := r.wait(ctx, "take"); err != nil {
+		return nil, err
+	}
+	return r.vanishing.TakeLeases(ctx, names, owner, layout, seconds, broken)
+}
+
+// KeepLeases says that one lease is lost, if taking it again takes long.
+func (r *resting) KeepLeases(ctx context.Context, names, owners []string, seconds int64, running map[string]int) (map[string]time.Duration, error) {
+	kept, err := r.vanishing.KeepLeases(ctx, names, owners, seconds, running)
+	if r.waits.Load() == "take" {
+		delete(kept, "job-2")
+	}
+	return kept, err
+}
+
+func (r *resting) wait(ctx context.Context, what string) error {
+	if r.waits.Load() != what {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func (r *resting) EndPauses(_ context.Context, types []int32) (int, error) {
@@ -106,7 +137,7 @@ func TestAnInstanceWithoutAJobSendsFewStatements(t *testing.T) {
 	})
 }
 
-func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
+func TestWhoRestsKnowsWhetherTheTypeIsPausedWhenAJobComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := make(chan time.Time, 1)
 		r := workOn(t, func(context.Context, *queue_job.Job) error { started <- time.Now(); return nil })
@@ -128,20 +159,12 @@ func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		before := r.asked.Load()
-		time.Sleep(time.Minute)
-		if n := r.asked.Load() - before; n > 0 {
-			t.Errorf("it asked %d times although no job waited", n)
-		}
-
 		r.due.Store(1)
 		wantStart(find.SweepEvery + 10*time.Millisecond)
-		if r.asked.Load() == before {
-			t.Error("it did not ask before the start")
-		}
 
 		time.Sleep(time.Minute)
 		r.paused.Store(true)
+		time.Sleep(time.Second)
 		r.due.Store(2)
 		time.Sleep(time.Minute)
 		select {
@@ -151,7 +174,42 @@ func TestWhoRestsAsksWhetherTheTypeIsPausedBeforeAJobStarts(t *testing.T) {
 		}
 		r.paused.Store(false)
 		wantStart(time.Second)
+		if n := r.asked.Load(); n > 0 {
+			t.Errorf("%d statements asked what the looks at the leases said", n)
+		}
 	})
+}
+
+func TestALookThatWaitsKeepsNoJobWaitingAndHidesNoPause(t *testing.T) {
+	for _, what := range []string{"look", "take"} {
+		synctest.Test(t, func(t *testing.T) {
+			var last atomic.Int64
+			var longest time.Duration
+			began := time.Now()
+			r := workOn(t, func(context.Context, *queue_job.Job) error {
+				now := time.Since(began)
+				longest = max(longest, now-time.Duration(last.Swap(int64(now))))
+				return nil
+			})
+			r.due.Store(1) // it runs again and again
+			time.Sleep(10 * time.Second)
+			longest = 0
+			r.waits.Store(what)
+			time.Sleep(8 * time.Second)
+			if longest == 0 || longest > 2*find.SweepEvery {
+				t.Errorf("%s: no job started for %v", what, longest)
+			}
+			if r.asked.Load() == 0 {
+				t.Errorf("%s: nobody asked which types are paused", what)
+			}
+			r.paused.Store(true)
+			at := time.Since(began)
+			time.Sleep(5 * time.Second)
+			if late := time.Duration(last.Load()) - at; late > heededFor {
+				t.Errorf("%s: a job started %v after the pause began", what, late)
+			}
+		})
+	}
 }
 
 func TestOnlyAPauseThatIsOverCostsAStatement(t *testing.T) {

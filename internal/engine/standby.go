@@ -183,16 +183,22 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	return p.Alone(), err
 }
 
-// see looks at the leases, and at the database's clock. If a type is not divided and has no lease yet, the lease is free, unless the
-// type is dormant. If somebody has seen work of a dormant type, see wakes it.
+// see looks at the leases, and at the database's clock, and tells the held lines which types are paused, before it sends anything else. If
+// a type is not divided and has no lease yet, the lease is free, unless the type is dormant. If somebody has seen work of a dormant
+// type, see wakes it.
 func (s *standBy) see(ctx context.Context) (v share.View, fleet store.Fleet, err error) {
 	sent := time.Now()
 	fleet, err = s.keeper.Look(ctx, share.Prefixes)
 	if err != nil {
 		return v, fleet, err
 	}
-	s.clock.Reading(fleet.Now, sent, time.Now())
+	answered := time.Now()
+	s.clock.Reading(fleet.Now, sent, answered)
+	s.hear(newPauses(fleet.Paused, sent, answered))
 	s.heedSetBack()
+	if err = s.keeper.EndStrays(ctx, fleet.Leases); err != nil {
+		return v, fleet, err
+	}
 	rows := make([]share.Row, 0, len(fleet.Leases))
 	service, here := s.service, share.Presence(s.keeper.ID())
 	there, layouts := map[string]bool{}, map[int32]share.Layout{}
@@ -317,16 +323,14 @@ func (s *standBy) heedOpen(leases []share.Lease, drained bool) {
 }
 
 // lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
-// leases came free. It tries for takeMax. What it says of pauses lets jobs start before the watch has asked.
+// leases came free. It tries for takeMax.
 func (s *standBy) lookAgain() error {
 	ctx, cancel := context.WithTimeout(s.patience, takeMax)
 	defer cancel()
 	return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
-		sent := time.Now()
-		v, fleet, err := s.see(ctx)
+		v, _, err := s.see(ctx)
 		if err == nil {
 			s.picture(&v, false)
-			s.hear(&pauses{fleet.Paused, sent, time.Since(sent)})
 		}
 		return err
 	})

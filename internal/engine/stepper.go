@@ -178,7 +178,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	l.heedPause(&pauses{sent: time.Now()}) // Due leaves out types that are paused
+	l.heedPause(newPauses(nil, time.Now(), time.Now())) // Due leaves out types that are paused
 	l.workers.newGate()
 	s.runHeeding(l, ours)
 	return idsOf(ours), end(l)

@@ -20,34 +20,29 @@ const (
 	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
 	heededFor  = time.Second            // an answer allows jobs to start for this long, or longer (allowedFor)
 	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
-	noJobsFor  = 2 * time.Second        // then nobody asks which types are paused, until there is a job
 )
 
-// watch asks, until ctx ends, what others have decided: which types are paused, or which marked jobs have been cancelled. A
-// handler hears of it within a second, and none starts by an older answer. If there is nothing to ask about, it does not ask.
-func (d *database) watch(ctx context.Context, doing string, wake chan struct{}, heed func() error, nothing func() bool) {
-	again := ground.Backoff{Longest: watchEvery} // after an error: types that were just taken wait for the answer
+// watchCancellations looks, until ctx ends, which marked jobs have been cancelled. A handler hears of it within a second, and none starts
+// by an older answer. If nothing is marked, it does not ask.
+func (d *database) watchCancellations(ctx context.Context) {
+	again := ground.Backoff{Longest: watchEvery}
 	for ctx.Err() == nil {
 		rest := watchEvery
-		if d.errlog.On(ctx, doing, heed()) {
+		if d.errlog.On(ctx, "look for cancellations", d.heedCancellations()) {
 			rest = again.Next()
 		} else {
 			again.Reset()
 		}
-		if nothing() {
+		if d.nothingRuns() {
 			select {
-			case <-wake:
+			case <-d.wakeCancels:
 			case <-ctx.Done():
 			}
 			continue
 		}
-		ground.Wait(ctx, rest, wake)
+		ground.Wait(ctx, rest, d.wakeCancels)
 	}
 }
-
-// nothingWaits reports whether there is no job whose start hangs on whether its type is paused. As soon as there is one again, its
-// line asks.
-func (d *database) nothingWaits() bool { return d.jobless(noJobsFor) }
 
 // nothingRuns reports whether there is no job that could be cancelled while it runs.
 func (d *database) nothingRuns() bool { return len(d.heldLines()) == 0 && !d.busy() }
@@ -68,59 +63,6 @@ func (d *database) busy() bool {
 	})
 }
 
-// heedPauses lets the held lines know whether their types are paused.
-func (d *database) heedPauses() error {
-	lines := d.heldLines()
-	if len(lines) == 0 {
-		return nil
-	}
-	holding, answer := d.holding(lines), pauses{sent: time.Now()}
-	err := d.pauseLooks.Look(holding, func(ctx context.Context) (err error) {
-		answer.types, err = d.tables.Jobs.Paused(ctx)
-		return err
-	})
-	if err != nil {
-		return ground.UnlessOver(holding, err)
-	}
-	answer.took = time.Since(answer.sent)
-	d.hear(&answer)
-	return nil
-}
-
-// pauses is the table's answer to the question which types are paused.
-type pauses struct {
-	types []int32
-	sent  time.Time // when it was asked
-	took  time.Duration
-}
-
-// hear keeps an answer for the lines whose leases are taken next, and tells the held lines. Answers may overtake each other.
-func (d *database) hear(answer *pauses) {
-	for {
-		known := d.pauses.Load()
-		if known != nil && answer.sent.Before(known.sent) {
-			return
-		}
-		if d.pauses.CompareAndSwap(known, answer) {
-			break
-		}
-	}
-	for _, h := range d.heldLines() {
-		h.heedPause(answer)
-	}
-}
-
-// heedPause notes what an answer says of the line's type.
-func (l *line) heedPause(answer *pauses) {
-	paused, before := slices.Contains(answer.types, l.cfg.JobType), l.starts.allowed()
-	if l.starts.heed(paused, answer.sent, answer.took) && paused {
-		l.log.Info(l.about, "paused; what runs, runs on")
-	}
-	if before != l.starts.allowed() {
-		ground.Signal(l.wake)
-	}
-}
-
 // starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
 type starts struct {
 	heeding sync.Mutex
@@ -130,21 +72,20 @@ type starts struct {
 	marks   atomic.Int64              // nanoseconds that a mark has taken of late
 }
 
-// heed takes an answer that took some time to a question that was sent at a moment. It reports whether the answer is another than
-// the last. An answer to an earlier question than the last one's is no news.
-func (s *starts) heed(paused bool, sent time.Time, took time.Duration) (news bool) {
+// heed takes an answer. It reports whether the answer is another than the last. An answer to an earlier question than the last one's is no
+// news.
+func (s *starts) heed(paused bool, answer *pauses) (news bool) {
 	s.heeding.Lock()
 	defer s.heeding.Unlock()
-	if last := s.sent.Load(); last != nil && sent.Before(*last) {
+	if last := s.sent.Load(); last != nil && answer.sent.Before(*last) {
 		return false
 	}
-	s.lasts.Store(int64(allowedFor(max(took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
-	s.sent.Store(&sent)
+	s.lasts.Store(int64(allowedFor(max(answer.took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
+	s.sent.Store(&answer.sent)
 	if paused {
 		return s.till.Swap(nil) != nil
 	}
-	till := sent.Add(allowedFor(took))
-	return s.till.Swap(&till) == nil
+	return s.till.Swap(&answer.till) == nil
 }
 
 // paused reports whether the last answer was that the type is paused.
@@ -160,12 +101,6 @@ func (s *starts) allowedAt(now time.Time) bool {
 // allowedBy reports whether what was seen in the table at one moment allows a start at another.
 func (s *starts) allowedBy(seen, start time.Time) bool {
 	return start.Sub(seen) < time.Duration(s.lasts.Load())
-}
-
-// unasked reports whether nobody has asked for a while.
-func (s *starts) unasked() bool {
-	sent := s.sent.Load()
-	return sent == nil || time.Since(*sent) >= heededFor
 }
 
 // forget begins a lease: nobody has asked yet.

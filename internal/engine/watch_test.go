@@ -238,7 +238,13 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 	})
 }
 
-// Two loops ask which types are paused, so an answer may come behind the answer to a later question.
+// allowed is the answer to a question that is sent so long from now: that no type is paused.
+func allowed(in time.Duration) *pauses {
+	sent := time.Now().Add(in)
+	return newPauses(nil, sent, sent)
+}
+
+// Looks at the leases, and a loop of its own, ask which types are paused, so an answer may come behind the answer to a later question.
 func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
 	l := lineOf(10)
 	l.cfg.JobType = 7
@@ -246,17 +252,17 @@ func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
 	lease := keeper.Unending(t.Context(), keeper.Want{Name: "job-7", Lock: time.Minute}, 1)
 	l.held.Store(lease)
 	now := time.Now()
-	d.hear(&pauses{types: []int32{7}, sent: now})
-	d.hear(&pauses{sent: now.Add(-time.Millisecond)})
+	d.hear(newPauses([]int32{7}, now, now))
+	d.hear(allowed(-heededFor / 2))
 	if l.starts.allowed() || !l.starts.paused() {
 		t.Error("jobs may start, by the earlier answer")
 	}
-	d.hear(&pauses{sent: now.Add(time.Millisecond)})
+	d.hear(allowed(time.Millisecond))
 	if !l.starts.allowed() {
 		t.Error("no job may start, though the type is not paused any more")
 	}
 	l.starts.forget()
-	d.hear(&pauses{sent: now.Add(-time.Second), took: time.Millisecond})
+	d.hear(allowed(-time.Second))
 	l.heedPause(d.pauses.Load())
 	if !l.starts.allowed() {
 		t.Error("a lease that was taken just now does not have the latest answer")

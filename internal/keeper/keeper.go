@@ -214,10 +214,7 @@ func (k *Keeper) Take(ctx context.Context, wants []Want) ([]*Lease, error) {
 			return nil, collision(names(wants), row.Name)
 		}
 	}
-	if err := k.endOverdue(ctx, seen); err != nil {
-		return nil, err
-	}
-	if err := k.endUnsure(ctx, seen); err != nil {
+	if err := k.EndStrays(ctx, seen); err != nil {
 		return nil, err
 	}
 	return k.TakeSeen(ctx, wants, seen)
@@ -489,8 +486,7 @@ func (k *Keeper) drop(l *Lease) (row string) {
 }
 
 // Look looks who works what, as [store.Store.Fleet] does. If it shows that somebody else has a lease of this keeper, or that somebody has
-// set it free, the lease is lost at once: the next renewal, which would say the same, may be far away. It ends leases that
-// last too long, see [Overdue]. If Take gave a statement up and the server carried it out later, Look ends the leases that it took.
+// set it free, the lease is lost at once: the next renewal, which would say the same, may be far away.
 func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, error) {
 	k.mu.Lock()
 	held := maps.Clone(k.held)
@@ -504,13 +500,16 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 			k.lose(row.Name, l)
 		}
 	}
-	if err == nil {
-		err = k.endOverdue(ctx, fleet.Leases)
-	}
-	if err == nil {
-		err = k.endUnsure(ctx, fleet.Leases)
-	}
 	return fleet, err
+}
+
+// EndStrays ends the leases in a list that nobody works under: those that last too long, see [Overdue], and those that a statement has taken
+// that Take had given up, and that the server carried out later. In the list, they are free then.
+func (k *Keeper) EndStrays(ctx context.Context, seen []store.Seen) error {
+	if err := k.endOverdue(ctx, seen); err != nil {
+		return err
+	}
+	return k.endUnsure(ctx, seen)
 }
 
 // showsWithin is how long a node of a cluster may be behind another.

@@ -442,9 +442,9 @@ func (j *judge) expectNotCancelled(r *run) {
 	j.expectEnds(r)
 }
 
-// applied is told of a statement of an instance that has taken effect. The world stands still. What it returns is told of the answer, if
-// the instance hears it.
-func (j *judge) applied(i *instance, v verb, about about, got any) (answered func()) {
+// applied is told of a statement that an instance has sent at a moment, and that has taken effect. The world stands still. What it returns is
+// told of the answer, if the instance hears it.
+func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got any) (answered func()) {
 	switch v {
 	case firstOfKeys:
 		jobType, _ := typeOf(about.note)
@@ -453,9 +453,9 @@ func (j *judge) applied(i *instance, v verb, about about, got any) (answered fun
 		j.marks(about.ids, about.term)
 	case readStandings:
 		j.stands(about.ids)
-	case readPaused:
+	case readPaused, lookAtFleet:
 		pauses := j.pauses()
-		return func() { j.heardOf(i, pauses) }
+		return func() { j.heardOf(i, sent, pauses) }
 	case endPauses:
 		j.haveEnded(about.types)
 	case takeLeases:
@@ -571,9 +571,14 @@ func (j *judge) pauses() (list []*pause) {
 	return list
 }
 
-func (j *judge) heardOf(i *instance, pauses []*pause) {
+// heardOf notes which pauses the answer to a question has shown. If the answer to a later question has come before, it is no news.
+func (j *judge) heardOf(i *instance, sent time.Time, pauses []*pause) {
 	j.world.mu.Lock()
 	defer j.world.mu.Unlock()
+	if sent.Before(i.asked) {
+		return
+	}
+	i.asked = sent
 	for _, p := range pauses {
 		who := looker{i, p.jobType}
 		if h := j.heard[who]; h == nil || h.pause != p {

@@ -222,9 +222,10 @@ func do[T any](ctx context.Context, t *Table, v verb, about about, apply func() 
 		return step()
 	}
 	var answered func()
+	sent := time.Now()
 	judged := func() (T, error) {
 		got, err := step()
-		answered = l.world.judge.applied(l.instance, v, about, got)
+		answered = l.world.judge.applied(l.instance, v, about, sent, got)
 		return got, err
 	}
 	if about.logs && l.fate(logAttempts, about).refused {

@@ -331,10 +331,10 @@ var mutants = []mutant.Mutant{
 		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\treturn !t.gone.Load() && l.starts.till.Load() != nil",
 	},
 	{
-		Name: "who rests does not ask whether a type is paused when it has a job again",
-		File: "internal/engine/dispatcher.go",
-		Old:  "ground.Signal(d.wakePauses)",
-		New:  "",
+		Name: "a holder hears only when it takes a lease whether the type is paused",
+		File: "internal/engine/pauses.go",
+		Old:  "h.heedPause(answer)",
+		New:  "_ = h",
 	},
 	{
 		Name: "a limit of the rate is not heeded",

@@ -359,6 +359,7 @@ type instance struct {
 	up         bool
 	stopped    bool
 	since      time.Time      // when it came up
+	asked      time.Time      // when it sent the latest question that was answered which types are paused
 	ended      time.Time      // when it was killed, or Stop gave up
 	killer     *run           // the run whose handler killed it; nil: none
 	unreleased bool           // a lease could not be given back
