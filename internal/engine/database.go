@@ -118,7 +118,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 			}
 			continue
 		}
-		l, err := newLine(cfg, d, share.Undivided, 0)
+		l, err := newLine(cfg, d, spec{jobType: cfg.JobType, layout: share.Undivided})
 		if err != nil {
 			return nil, err
 		}

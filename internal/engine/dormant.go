@@ -143,32 +143,18 @@ func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[strin
 	return woken, nil
 }
 
-// lineOf returns the line that a lease is for; nil: there is none. A type that may be dormant gets its line here, to take the lease.
-func (s *standBy) lineOf(lease string) *line {
-	if l := s.byName[lease]; l != nil {
-		return l
-	}
-	jobType, _, _ := share.ParseType(lease)
-	cfg := s.configOf(jobType)
-	if cfg == nil || lease != share.TypeLease(jobType) || !s.mayBeDormant(cfg) {
-		return nil
-	}
-	s.makeLines(*cfg, share.Undivided)
-	return s.byName[lease]
-}
-
 // idle is since when a line has had nothing to do, as looks at the leases have seen it.
 type idle struct {
 	since time.Time
 	ended ends
 }
 
-// layDownIdle lays types down that this instance holds, and that have had nothing to do for long enough and have no job in the table.
-// Lines of types that others have laid down end. It looks at a few types at a time: each that is laid down takes some statements, and
-// there may be thousands whose work ended together.
-func (s *standBy) layDownIdle(v *share.View) {
+// asleep says which types are dormant from now on: those that others have laid down, and those that this instance holds, and that have had
+// nothing to do for long enough and have no job in the table. It looks at a few types at a time: each that is laid down takes some
+// statements, and there may be thousands whose work ended together.
+func (s *standBy) asleep(v *share.View) (types map[int32]bool) {
 	if !s.dormant.any.Load() {
-		return
+		return nil
 	}
 	s.dormant.first.Store(!slices.ContainsFunc(v.Present, func(id string) bool { return id < s.keeper.ID() }))
 	awake := map[int32]bool{}
@@ -176,15 +162,15 @@ func (s *standBy) layDownIdle(v *share.View) {
 		awake[l.JobType] = true
 	}
 	was, without := s.idle, s.dormant.without()
-	s.idle = map[*line]idle{}
+	s.idle, types = map[*line]idle{}, map[int32]bool{}
 	lines := s.lines.all()
 	const few, oneOf = 3, 200
 	most := max(few, len(lines)/oneOf)
 	for _, l := range lines {
 		switch {
-		case !s.mayBeDormant(&l.cfg) || l.layout != share.Undivided || l.retired() || v.Layouts[l.cfg.JobType] > 0:
-		case !l.serving.Load() && !awake[l.cfg.JobType]:
-			s.end(l, "the type is dormant")
+		case !s.mayBeDormant(&l.cfg) || l.layout != share.Undivided || l.retired() || v.Layouts[l.jobType] > 0:
+		case !l.serving.Load() && !awake[l.jobType]:
+			types[l.jobType] = true
 		case l.serving.Load():
 			next := idle{time.Now(), l.counts.ends()}
 			if last, known := was[l]; known && last.ended == next.ended && l.queue.inMemory() == 0 && l.quiet() {
@@ -193,20 +179,15 @@ func (s *standBy) layDownIdle(v *share.View) {
 			s.idle[l] = next
 			switch {
 			case time.Since(next.since) < max(l.cfg.DormantAfter, l.want().MinLock):
-			case without[l.cfg.JobType]:
-				s.end(l, fmt.Sprintf("no job for %v: the type is dormant until there is one", l.cfg.DormantAfter))
+			case without[l.jobType]:
+				types[l.jobType] = true
 			case most > 0:
-				s.dormant.ask(false, l.cfg.JobType)
+				s.dormant.ask(false, l.jobType)
 				most--
 			}
 		}
 	}
-}
-
-// end has a line give up its lease, if it has one, and end. The type gets another line when it wakes here.
-func (s *standBy) end(l *line, why string) {
-	l.dormant.Store(true)
-	s.retire(l, why)
+	return types
 }
 
 // layDown gives up the lease of a type that has had nothing to do, so that nobody takes it, and looks once more whether there is work.

@@ -32,10 +32,10 @@ func (d *database) giveAway(l *line, lease *keeper.Lease) {
 	case cause == nil:
 		l.leases.remove(lease)
 		d.leaseLog.Ended(lease.Name, lease.Term, l.howGiven(), d.clock.Now())
-		switch later := l.later.Load(); {
-		case later > 0:
-			d.close(l, lease, later)
-		case l.dormant.Load():
+		switch r := l.retirement(); r.why {
+		case divided:
+			d.close(l, lease, r.until)
+		case laidDown:
 			d.layDown(l, lease)
 		default:
 			d.release(d.patience, lease)
@@ -59,10 +59,10 @@ func (l *line) howGiven() string {
 }
 
 // close closes a lease until a later layout opens it.
-func (d *database) close(l *line, lease *keeper.Lease, later int64) {
+func (d *database) close(l *line, lease *keeper.Lease, later share.Layout) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), stopPatience)
 	defer cancel()
-	if err := d.keeper.Close(ctx, lease, later); err != nil {
+	if err := d.keeper.Close(ctx, lease, int64(later)); err != nil {
 		d.log.Warn(l.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
 	}
 }
@@ -104,7 +104,7 @@ func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Leas
 		if err = d.tellRestKeys(ctx, l, lease, &r.keys); err != nil {
 			return err // the next holder would not know of them
 		}
-		err = d.keeper.Move(ctx, lease, restOf(lease), running, l.later.Load())
+		err = d.keeper.Move(ctx, lease, restOf(lease), running, int64(l.retirement().until))
 		if r.told = err == nil; r.told {
 			d.leaseLog.Ended(lease.Name, lease.Term, l.howGiven(), began)
 		}

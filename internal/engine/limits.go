@@ -1,10 +1,10 @@
 package engine
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
-	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -20,46 +20,40 @@ func limited(cfg queue_job.Config, to store.Limits, shards int) queue_job.Config
 
 // heedLimits applies what a look has shown of limits. If somebody has changed the limits of a type, the type gets new lines. A look takes
 // leases only after that, so no line starts a job beyond the limits that the look has shown.
-func (s *standBy) heedLimits(limits map[int32]store.Limits, v *share.View) {
+func (s *standBy) heedLimits(limits map[int32]store.Limits) {
 	if len(limits)+len(s.limits) == 0 {
 		return
 	}
 	types := maps.Clone(limits)
 	maps.Copy(types, s.limits)
 	s.limits = limits
-	configs, changed := s.configured(), []queue_job.Config{}
-	for _, jobType := range slices.Sorted(maps.Keys(types)) {
+	for _, cfg := range s.limit(maps.Keys(types)) {
+		s.log.Info(s.aboutType(&cfg), "limits: "+queue_job.Limits{Workers: cfg.WorkerPoolCapacity, RatePerSecond: cfg.RatePerSecond}.String())
+		s.casts[cfg.JobType]++
+	}
+}
+
+// limit has this instance work types within the limits that the last look has shown, and returns the configurations that are others now. What
+// the application gave stays as it is.
+func (s *standBy) limit(types iter.Seq[int32]) (changed []queue_job.Config) {
+	configs := s.configured()
+	for _, jobType := range slices.Sorted(types) {
 		place, found := placeIn(configs, jobType)
 		if !found {
 			continue
 		}
-		was, is := &configs[place], limited(s.given[place], limits[jobType], v.LayoutOf(jobType).Shards())
-		if was.WorkerPoolCapacity != is.WorkerPoolCapacity || was.RatePerSecond != is.RatePerSecond || was.RateBurst != is.RateBurst {
-			changed = append(changed, is)
-		}
-	}
-	s.amend(changed)
-	for _, cfg := range changed {
-		s.log.Info(s.aboutType(&cfg), "limits: "+queue_job.Limits{Workers: cfg.WorkerPoolCapacity, RatePerSecond: cfg.RatePerSecond}.String())
-		c, err := s.makeCasting(cfg)
-		if err != nil { // the configuration was tried when it came
-			s.log.Error(s.about, err.Error())
+		was, is := &configs[place], limited(s.given[place], s.limits[jobType], s.seen.LayoutOf(jobType).Shards())
+		if was.WorkerPoolCapacity == is.WorkerPoolCapacity && was.RatePerSecond == is.RatePerSecond && was.RateBurst == is.RateBurst {
 			continue
 		}
-		s.castType(c, "the job type has other limits")
-	}
-}
-
-// amend replaces the configurations by which this instance works some types. What the application gave stays as it is.
-func (d *database) amend(changed []queue_job.Config) {
-	if len(changed) == 0 {
-		return
-	}
-	configs := slices.Clone(d.configured())
-	for _, cfg := range changed {
-		if place, found := placeIn(configs, cfg.JobType); found {
-			configs[place] = cfg
+		if len(changed) == 0 {
+			configs = slices.Clone(configs)
 		}
+		configs[place] = is
+		changed = append(changed, is)
 	}
-	d.configs.Store(&configs)
+	if len(changed) > 0 {
+		s.configs.Store(&configs)
+	}
+	return changed
 }

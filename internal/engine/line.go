@@ -14,14 +14,13 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// line is what this process does for one job type, or one shard of it. It lives until the type is divided anew; between two leases
-// it only finishes what it had started. Its actors:
+// line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it (reconcile.go); between two
+// leases it only finishes what it had started. Its actors:
 //
 //	loader ─┐
 //	tail ───┼─► queue ─► dispatcher: mark ─► workers: run ─► settler
@@ -72,10 +71,9 @@ type line struct {
 
 // part is the part of a job type that a line serves: all of it, or a shard.
 type part struct {
-	layout share.Layout
-	shard  int
-	name   string // of its lease
-	whole  int    // the capacity of all shards
+	spec
+	name  string // of its lease
+	whole int    // the capacity of all shards
 }
 
 // tenure is what a line knows of its leases.
@@ -87,10 +85,8 @@ type tenure struct {
 	leave   context.CancelFunc           // ends its serve
 	since   time.Time                    // when it was taken
 	turn    time.Duration                // leases that are given away together go one after the other: they share a connection
-	wanted  atomic.Bool                  // somebody waits for it: an instance that asks for it, or a later layout
-	later   atomic.Int64                 // the layout that has followed; 0: none
-	recast  atomic.Bool                  // the type has another configuration now, or none
-	dormant atomic.Bool                  // the type is dormant as soon as the lease is given up
+	wanted  atomic.Bool                  // somebody waits for it: an instance that asks for it, or a line that follows this one
+	retires atomic.Pointer[retirement]   // nil: it is in service
 	leases  leaseSet                     // the one held, and earlier leases under which something still runs
 	remains atomic.Pointer[remains]      // what still runs under earlier leases of this type, of any instance
 }
@@ -98,22 +94,22 @@ type tenure struct {
 // turnsMax bounds how long a lease waits for its turn to be given away.
 const turnsMax = 1000
 
-func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) (*line, error) {
+func newLine(cfg queue_job.Config, d *database, is spec) (*line, error) {
 	handler, batch, err := handlersOf(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	scheduledParams, err := hidden.ScheduledParams(&cfg)
+	params, err := scheduledParams(&cfg)
 	if err != nil {
-		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
+		return nil, err
 	}
 	whole, about := cfg.WorkerPoolCapacity, d.aboutType(&cfg)
-	if layout.Shards() > 1 {
-		about = d.aboutType(&cfg, slog.Int("shard", shard))
+	if is.layout.Shards() > 1 {
+		about = d.aboutType(&cfg, slog.Int("shard", is.shard))
 	}
-	cfg = ofShard(cfg, layout, shard)
+	cfg = ofShard(cfg, is.layout, is.shard)
 	l := &line{
-		part: part{layout, shard, layout.Leases(cfg.JobType)[shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
+		part: part{is, is.layout.Leases(cfg.JobType)[is.shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
 		about: about,
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeCancels: d.wakeCancels, longReads: d.longReads,
@@ -123,7 +119,7 @@ func newLine(cfg queue_job.Config, d *database, layout share.Layout, shard int) 
 	l.backlog.PageRows, l.backlog.RoomCame, l.backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
-		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, scheduledParams)
+		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, params)
 	}
 	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
@@ -140,10 +136,21 @@ type noHandler string
 func (n noHandler) Error() string      { return string(n) }
 func (noHandler) Is(target error) bool { return target == ErrNoHandler }
 
-// try makes handlers of a configuration whose lines are made later, when nobody can be told that it is refused.
+// try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
 func try(cfg *queue_job.Config) error {
 	_, _, err := handlersOf(cfg)
+	if err == nil {
+		_, err = scheduledParams(cfg)
+	}
 	return err
+}
+
+func scheduledParams(cfg *queue_job.Config) (string, error) {
+	params, err := hidden.ScheduledParams(cfg)
+	if err != nil {
+		return "", fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
+	}
+	return params, nil
 }
 
 // handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
@@ -175,7 +182,15 @@ func abandonedBefore(days int, now int64) int64 {
 }
 
 // retired reports whether the line only finishes what it had started: others serve its part now, or nobody here does.
-func (l *line) retired() bool { return l.later.Load() > 0 || l.recast.Load() || l.dormant.Load() }
+func (l *line) retired() bool { return l.retires.Load() != nil }
+
+// retirement is how the line ends, if it does.
+func (l *line) retirement() (r retirement) {
+	if retires := l.retires.Load(); retires != nil {
+		r = *retires
+	}
+	return r
+}
 
 // want is the line's lease. It is named after the type, not the service: two services can never both work it.
 func (l *line) want() keeper.Want {

@@ -28,7 +28,7 @@ func (silent) Debug(context.Context, string)        {}
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
 	l := &line{
-		part: part{layout: share.Undivided}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &find.Reads{}), permit: newPermit(),
+		part: part{spec: spec{layout: share.Undivided}}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &find.Reads{}), permit: newPermit(),
 		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
 	l.backlog, l.finder = find.NewBacklog(0, 0), find.New(find.Process{}, &find.Reads{}, 0)
@@ -110,7 +110,7 @@ func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(
 
 func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 	for _, service := range []string{"shop", "warehouse"} {
-		l, err := newLine(queue_job.Config{ServiceName: service, JobType: -7, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, &database{log: silent{}}, share.Undivided, 0)
+		l, err := newLine(queue_job.Config{ServiceName: service, JobType: -7, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, &database{log: silent{}}, spec{layout: share.Undivided})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 		d.startedAt.Store(d.clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
-			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, share.Undivided, 0)
+			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, spec{layout: share.Undivided})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 func TestARetiredLineWritesOutcomesUntilItsLastLeaseIsGivenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{log: silent{}, keeping: t.Context(), lines: &lineList{}}
-		l, err := newLine(typeWith(7), d, share.Undivided, 0)
+		l, err := newLine(typeWith(7), d, spec{layout: share.Undivided})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestARetiredLineWritesOutcomesUntilItsLastLeaseIsGivenAway(t *testing.T) {
 		earlier, later := &keeper.Lease{Term: 1}, &keeper.Lease{Term: 2}
 		l.leases.add(earlier)
 		l.leases.add(later)
-		l.recast.Store(true)
+		l.retires.Store(&retirement{why: replaced})
 		for _, given := range []*keeper.Lease{earlier, later} {
 			if l.writing.Err() != nil {
 				t.Errorf("nobody writes what comes of term %d", given.Term)

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -49,42 +49,35 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 	if leaving {
 		return recasting{err: ErrStopped}
 	}
-	casts := make([]casting, 0, len(r.cast))
-	for _, cfg := range r.cast { // before anything changes: if one is refused, all stays as it is
-		if err := s.pools.provide(cfg); err != nil {
-			return recasting{err: err}
+	gone := map[int32]bool{}
+	for i := range r.cast { // before anything changes: if one is refused, all stays as it is
+		cfg := &r.cast[i]
+		err := s.pools.provide(*cfg)
+		if err == nil {
+			err = try(cfg)
 		}
-		c, err := s.makeCasting(cfg)
 		if err != nil {
 			return recasting{err: err}
 		}
-		casts = append(casts, c)
+		gone[cfg.JobType] = true
 	}
-	gone := map[int32]bool{}
 	for _, jobType := range r.remove {
 		gone[jobType] = true
-		s.retireType(jobType, "the job type was removed here")
-		for _, l := range s.lines.all() { // of earlier configurations, too
-			if l.cfg.JobType == jobType {
-				done.retired = append(done.retired, l)
-			}
-		}
-	}
-	for _, cfg := range r.cast {
-		gone[cfg.JobType] = true
-		s.refused.forget([]int32{cfg.JobType})
 	}
 	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
-	var kept []queue_job.Config // within limits
-	for jobType := range s.limits {
-		if cfg := s.configOf(jobType); cfg != nil && !gone[jobType] {
-			kept = append(kept, *cfg)
-		}
-	}
 	s.configure(append(stay, r.cast...))
-	s.amend(kept)
-	for _, c := range casts {
-		done.retired = append(done.retired, s.castType(c, "the job type has another configuration")...)
+	s.limit(maps.Keys(s.limits))
+	for _, cfg := range r.cast {
+		s.refused.forget([]int32{cfg.JobType})
+		s.casts[cfg.JobType]++
+	}
+	if s.reconcile(&s.seen, nil, nil, false) > 0 {
+		s.castAt = time.Now()
+	}
+	for _, l := range s.lines.all() { // of earlier configurations, too
+		if slices.Contains(r.remove, l.cfg.JobType) {
+			done.retired = append(done.retired, l)
+		}
 	}
 	s.draining.Lock()
 	defer s.draining.Unlock()
@@ -92,50 +85,6 @@ func (s *standBy) recast(r recast, leaving bool) (done recasting) {
 		s.loops.Go(func() { s.register(s.working, r.cast) })
 	}
 	return done
-}
-
-// casting is what a job type needs to be run with a configuration.
-type casting struct {
-	jobType int32
-	lines   []*line // none: the type is dormant, and gets its line when it wakes
-}
-
-// makeCasting makes the lines that a job type gets with a configuration. Nothing begins yet.
-func (s *standBy) makeCasting(cfg queue_job.Config) (c casting, err error) {
-	layout := share.Undivided
-	for _, l := range s.lines.all() {
-		if l.cfg.JobType == cfg.JobType && !l.retired() {
-			layout = l.layout
-		}
-	}
-	c.jobType = cfg.JobType
-	if layout == share.Undivided && s.mayBeDormant(&cfg) {
-		return c, try(&cfg)
-	}
-	c.lines, err = s.newLines(cfg, layout)
-	return c, err
-}
-
-// castType retires the lines of a job type, and adds those with the new configuration. It has the next look at the leases come soon.
-func (s *standBy) castType(c casting, why string) (retired []*line) {
-	retired = s.retireType(c.jobType, why)
-	s.addLines(c.lines)
-	if len(retired)+len(c.lines) > 0 {
-		s.castAt = time.Now()
-	}
-	return retired
-}
-
-// retireType retires the lines of a job type, and returns them.
-func (s *standBy) retireType(jobType int32, why string) (retired []*line) {
-	for _, l := range s.lines.all() {
-		if l.cfg.JobType == jobType && !l.retired() {
-			l.recast.Store(true)
-			s.retire(l, why)
-			retired = append(retired, l)
-		}
-	}
-	return retired
 }
 
 // Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of

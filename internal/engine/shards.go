@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -50,9 +49,7 @@ func (s *lineList) remove(l *line) {
 	s.list = slices.DeleteFunc(slices.Clone(s.list), func(other *line) bool { return other == l })
 }
 
-func (l *line) compare(other *line) int {
-	return cmp.Or(cmp.Compare(l.cfg.JobType, other.cfg.JobType), cmp.Compare(l.layout, other.layout), cmp.Compare(l.shard, other.shard))
-}
+func (l *line) compare(other *line) int { return l.spec.compare(other.spec) }
 
 // ofShard is what a line may use of what the configuration gives to its job type: capacity, rate, burst and memory are divided, so
 // that all shards together never have more than was configured.
@@ -71,17 +68,12 @@ func (l *line) lentFor(r remains) int {
 	return l.cfg.WorkerPoolCapacity - max(0, part-r.running)
 }
 
-// layOut compares the leases with the layouts of their job types, and does what is to be done about that. It reports whether more
-// is to be done soon: then leases of these types are not for anybody yet.
+// layOut does what is to be done about the leases of types that are divided anew. It reports whether more is to be done soon: then leases of
+// these types are not for anybody yet.
 func (s *standBy) layOut(ctx context.Context, v *share.View, leaving bool) (more bool, err error) {
 	if !leaving {
 		if more, err = s.seed(ctx, v); more || err != nil {
 			return more, err
-		}
-	}
-	for cfg := range s.withLeases(v.Layouts, nil) { // the line of another comes and goes with its lease
-		if !slices.ContainsFunc(v.Changes, func(c share.Change) bool { return c.JobType == cfg.JobType && c.Note > 0 }) {
-			s.relayout(*cfg, v.LayoutOf(cfg.JobType), leaving)
 		}
 	}
 	for _, c := range v.Changes {
@@ -119,77 +111,6 @@ func (s *standBy) seed(ctx context.Context, v *share.View) (changed bool, err er
 		changed = true
 	}
 	return changed, nil
-}
-
-// relayout gives a job type the lines of a layout. Its earlier lines give up their leases.
-func (s *standBy) relayout(cfg queue_job.Config, layout share.Layout, leaving bool) {
-	there := false
-	for _, l := range s.lines.all() {
-		switch {
-		case l.cfg.JobType != cfg.JobType || l.recast.Load() || l.dormant.Load():
-		case l.layout == layout:
-			there = true
-		case l.later.CompareAndSwap(0, int64(layout)):
-			s.retire(l, "the job type is divided anew")
-		}
-	}
-	if there || leaving {
-		return
-	}
-	if layout.Shards() > 1 {
-		s.log.Info(s.about, fmt.Sprintf("job %s is divided into %d shards", ground.TypeText(cfg.JobType, cfg.ServiceName), layout.Shards()))
-	} else {
-		s.log.Info(s.about, fmt.Sprintf("job %s is not divided any more", ground.TypeText(cfg.JobType, cfg.ServiceName)))
-	}
-	s.makeLines(cfg, layout)
-}
-
-// makeLines gives a job type a line for each shard, with a configuration that was tried when it came.
-func (s *standBy) makeLines(cfg queue_job.Config, layout share.Layout) {
-	lines, err := s.newLines(cfg, layout)
-	if err != nil {
-		s.log.Error(s.about, err.Error())
-		return
-	}
-	s.addLines(lines)
-}
-
-func (s *standBy) newLines(cfg queue_job.Config, layout share.Layout) (lines []*line, err error) {
-	for shard := range layout.Shards() {
-		l, err := newLine(cfg, s.database, layout, shard)
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, l)
-	}
-	return lines, nil
-}
-
-// addLines begins lines.
-func (s *standBy) addLines(lines []*line) {
-	s.lines.add(lines...)
-	for _, l := range lines {
-		s.begin(l)
-		s.byName[l.name] = l
-	}
-}
-
-// retire has a line start no more jobs, give its lease up, and end when it has finished what it had started.
-func (s *standBy) retire(l *line, why string) {
-	if s.byName[l.name] == l {
-		delete(s.byName, l.name)
-	}
-	serving := l.serving.Load()
-	if serving && !l.wanted.Swap(true) {
-		l.log.Info(l.about, fmt.Sprintf("lease %s is given up: %s", l.lease.Name, why))
-		if l.recast.Load() {
-			l.lease.MinLock = 0 // the type's new line need not wait for it
-		}
-		l.leave()
-	}
-	if !serving && len(l.leases.all()) == 0 {
-		s.finish(l)
-	}
 }
 
 // change does the next step towards a layout. The table has noted another one, or none (0).

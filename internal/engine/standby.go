@@ -55,7 +55,9 @@ type standBy struct {
 	tidied     bool                   // the rows of instances that are no more were deleted
 	company    bool                   // the last look showed other instances, even if they are about to stop
 	idle       map[*line]idle         // of lines that this instance serves
-	limits     map[int32]store.Limits // that the last look has shown
+	seen       share.View             // the last look
+	limits     map[int32]store.Limits // that it has shown
+	casts      map[int32]int          // how often types have got another configuration, or other limits
 	ending     atomic.Bool            // a statement that ends pauses is under way
 	setBack    [aheadMost]time.Time   // when the database's clock was found to have been set back, the last few times
 	mending    bool                   // what was written while the database's clock was ahead is being mended
@@ -69,7 +71,7 @@ type open struct {
 }
 
 func newStandBy(d *database, working context.Context) *standBy {
-	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, open: map[string]open{}, idle: map[*line]idle{}}
+	s := &standBy{database: d, working: working, began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), byName: map[string]*line{}, open: map[string]open{}, idle: map[*line]idle{}, casts: map[int32]int{}}
 	for _, l := range d.lines.all() {
 		s.byName[l.name] = l
 	}
@@ -147,21 +149,27 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	s.seen = v
 	seen := fleet.Leases
 	s.heedOver(fleet.Over)
-	if !leaving {
-		s.heedLimits(fleet.Limits, &v)
+	p := s.picture(&v, leaving)
+	free := p.Take()
+	if leaving {
+		s.reconcile(&v, nil, nil, leaving)
+	} else {
+		s.heedLimits(fleet.Limits)
+		s.reconcile(&v, free, s.asleep(&v), leaving)
 	}
 	if s.dividing, err = s.layOut(statement, &v, leaving); err != nil {
 		return false, err
 	}
-	p := s.picture(&v, leaving)
+	s.heedRemains(&v)
 	s.company = !p.Alone() || len(p.Leavers) > 0
 	s.heedExpiry(seen)
 	for _, name := range p.Give() {
 		s.give(s.byName[name], &p)
 	}
-	taken, err := s.take(statement, &p, seen)
+	taken, err := s.take(statement, leaving, free, seen)
 	switch {
 	case len(taken) > 0:
 		s.soonSince = time.Time{} // what comes next has its own time
@@ -176,9 +184,6 @@ func (s *standBy) look(leaving bool) (alone bool, err error) {
 		s.unask(statement, taken)
 	case err == nil:
 		err = s.ask(statement, p.Ask(), seen)
-	}
-	if err == nil && !leaving {
-		s.layDownIdle(&v)
 	}
 	return p.Alone(), err
 }
@@ -245,19 +250,23 @@ func (s *standBy) withLeases(layouts map[int32]share.Layout, woken map[int32]boo
 	}
 }
 
-// picture is what a view says about who has what. The lines heed what still runs elsewhere.
+// picture is what a view says about who has what.
 func (s *standBy) picture(v *share.View, leaving bool) share.Picture {
 	p := v.Picture
 	p.Leaving = leaving
 	p.Mine = func(jobType int32) bool { return s.configOf(jobType) != nil }
 	s.heedDrain(p.Drained)
 	s.heedOpen(p.Leases, p.Drained)
+	return p
+}
+
+// heedRemains lets the lines heed what still runs elsewhere.
+func (s *standBy) heedRemains(v *share.View) {
 	lines := s.lines.all()
 	busy := slices.DeleteFunc(slices.Clone(lines), func(l *line) bool { return !l.workers.busy() })
 	for _, l := range lines {
 		l.heedRemains(l.remainsFor(v.Rests, s.keeper.ID(), busy))
 	}
-	return p
 }
 
 // heedExpiry notes when the first lease of a job type expires that another instance has, so that the next look may come right
@@ -330,7 +339,7 @@ func (s *standBy) lookAgain() error {
 	return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
 		v, _, err := s.see(ctx)
 		if err == nil {
-			s.picture(&v, false)
+			s.heedRemains(&v)
 		}
 		return err
 	})
@@ -338,8 +347,8 @@ func (s *standBy) lookAgain() error {
 
 // take takes the free leases that are this instance's to take, and the one that says that it is here. It returns the leases of
 // job types.
-func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen) (taken []*keeper.Lease, err error) {
-	if here := s.presence.Load(); !p.Leaving && (here == nil || here.Context().Err() != nil) {
+func (s *standBy) take(ctx context.Context, leaving bool, free []string, seen []store.Seen) (taken []*keeper.Lease, err error) {
+	if here := s.presence.Load(); !leaving && (here == nil || here.Context().Err() != nil) {
 		leases, err := s.keeper.TakeSeen(ctx, []keeper.Want{{Name: share.Presence(s.keeper.ID()), Holder: s.instance, Lock: s.shortestLock(), Once: true}}, seen)
 		if err != nil {
 			return nil, err
@@ -350,8 +359,8 @@ func (s *standBy) take(ctx context.Context, p *share.Picture, seen []store.Seen)
 		}
 	}
 	var wants []keeper.Want
-	for _, name := range p.Take() {
-		if l := s.lineOf(name); l != nil && !l.serving.Load() {
+	for _, name := range free {
+		if l := s.byName[name]; l != nil && !l.serving.Load() {
 			wants = append(wants, l.want())
 		}
 	}

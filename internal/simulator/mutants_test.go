@@ -351,7 +351,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "limits are not heeded",
 		File: "internal/engine/standby.go",
-		Old:  "s.heedLimits(fleet.Limits, &v)",
+		Old:  "s.heedLimits(fleet.Limits)",
 		New:  "",
 	},
 	{
@@ -573,7 +573,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease is given away as if nothing ran under it",
 		File: "internal/engine/handover.go",
-		Old:  "err = d.keeper.Move(ctx, lease, restOf(lease), running, l.later.Load())",
+		Old:  "err = d.keeper.Move(ctx, lease, restOf(lease), running, int64(l.retirement().until))",
 		New:  "_, err = d.keeper.Release(ctx, lease)",
 	},
 	{
@@ -662,7 +662,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a type is divided anew, and its old lines keep their leases",
-		File: "internal/engine/shards.go",
+		File: "internal/engine/reconcile.go",
 		Old:  "if serving && !l.wanted.Swap(true) {",
 		New:  "if false && !l.wanted.Swap(true) {",
 	},
