@@ -55,7 +55,7 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	case errors.As(err, &outdated):
 		panic(err)
 	case err != nil:
-		trying, done := r.mayGiveUp(context.Background())
+		trying, done := r.untilStop(context.Background())
 		r.starting.Go(func() {
 			defer done()
 			r.startLater(trying, err, func(err error) bool { return !errors.Is(err, ErrRunning) }) // nobody else hears of an error
@@ -85,7 +85,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 		log = logger.QueueLog{}
 	}
 	r := &Runner{log: log, taken: taken, grace: usualGrace,
-		changing: make(chan struct{}, 1), ready: make(chan struct{}), giveUps: map[int]context.CancelCauseFunc{}}
+		changing: make(chan struct{}, 1), ready: make(chan struct{}), calls: map[context.Context]context.CancelCauseFunc{}}
 	r.options.Lenient = taken == asOriginal
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
@@ -257,15 +257,13 @@ type Runner struct {
 	about            context.Context // of its own lines in the log
 
 	changing chan struct{}                 // has a place for the call that starts or stops the Runner, or changes its types
-	engine   *engine.Engine                // nil: not running
-	running  atomic.Pointer[engine.Engine] // the same, for those who only look
+	engine   atomic.Pointer[engine.Engine] // nil: not running; only that call changes it
 	ready    chan struct{}
 
 	mu       sync.Mutex
-	giveUps  map[int]context.CancelCauseFunc // each ends a call that Stop does not wait for
-	nextID   int
-	stops    int            // that are under way
-	starting sync.WaitGroup // the tries in the background
+	calls    map[context.Context]context.CancelCauseFunc // that Stop ends
+	stops    int                                         // that are under way
+	starting sync.WaitGroup                              // the tries in the background
 }
 
 var (
@@ -294,7 +292,7 @@ var (
 // too. If the names of the types cannot be read within three seconds, jobs start all the same; a type that turns out to be
 // another service's is then run no longer, which the log and [Runner.Health] say.
 func (r *Runner) Start(ctx context.Context) error {
-	ctx, done := r.mayGiveUp(ctx)
+	ctx, done := r.untilStop(ctx)
 	defer done()
 	return r.startLater(ctx, r.startOnce(ctx), mayPass)
 }
@@ -336,7 +334,7 @@ func (r *Runner) startOnce(ctx context.Context) error {
 		return fmt.Errorf("start: %w", err)
 	}
 	defer r.leave()
-	if r.engine != nil {
+	if r.engine.Load() != nil {
 		return ErrRunning
 	}
 	if len(r.configs) == 0 {
@@ -346,8 +344,7 @@ func (r *Runner) startOnce(ctx context.Context) error {
 		return err
 	}
 	started, err := engine.Start(ctx, engine.Open, r.configs, r.options, r.log)
-	r.engine = started
-	r.running.Store(started)
+	r.engine.Store(started)
 	return err
 }
 
@@ -365,22 +362,20 @@ func (r *Runner) prepareTables(ctx context.Context, configs []queue_job.Config) 
 	return nil
 }
 
-// mayGiveUp returns a context that Stop ends. While a Stop is under way, it has ended.
-func (r *Runner) mayGiveUp(ctx context.Context) (_ context.Context, done func()) {
+// untilStop returns the context of a call that Stop does not wait for. Stop ends it, and while a Stop is under way, it has ended.
+func (r *Runner) untilStop(ctx context.Context) (_ context.Context, done func()) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stops > 0 {
 		giveUp(ErrStopped)
 	}
-	id := r.nextID
-	r.nextID++
-	r.giveUps[id] = giveUp
+	r.calls[ctx] = giveUp
 	return ctx, func() {
 		giveUp(nil)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.giveUps, id)
+		delete(r.calls, ctx)
 	}
 }
 
@@ -390,7 +385,7 @@ func (r *Runner) announceStop() (over func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stops++
-	for _, giveUp := range r.giveUps {
+	for _, giveUp := range r.calls {
 		giveUp(ErrStopped)
 	}
 	return func() {
@@ -448,13 +443,10 @@ func (r *Runner) Stop(ctx context.Context) error {
 		}
 	}
 	defer r.leave()
-	running := r.engine
-	r.engine = nil
-	r.running.Store(nil)
-	if running == nil {
-		return nil
+	if running := r.engine.Swap(nil); running != nil {
+		return running.Stop(ctx)
 	}
-	return running.Stop(ctx)
+	return nil
 }
 
 // Close is [Runner.Stop] with the time that [WithGrace] gives, for use with defer.
@@ -480,7 +472,7 @@ var ErrNotRunning = errors.New("runner is not running")
 // failed there without which jobs do not start or end. The error names the cause, and the remedy if the pool is used up. The Runner goes
 // on by itself when the cause is gone.
 func (r *Runner) Health() error {
-	if running := r.running.Load(); running != nil {
+	if running := r.engine.Load(); running != nil {
 		return running.Health()
 	}
 	return ErrNotRunning
@@ -523,7 +515,7 @@ type TypeState struct {
 // Types returns what this process does with each job type that it has a configuration for, by database and type; nil if the Runner
 // does not run. [queue_job.Jobs.Leases] says what all instances do.
 func (r *Runner) Types() (states []TypeState) {
-	running := r.running.Load()
+	running := r.engine.Load()
 	if running == nil {
 		return nil
 	}

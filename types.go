@@ -31,11 +31,11 @@ func (r *Runner) add(ctx context.Context, configs []queue_job.Config) error {
 	if err := errors.Join(r.checkNames(all), r.checkNumbers(all)); err != nil {
 		return err
 	}
-	if r.engine != nil {
+	if running := r.engine.Load(); running != nil {
 		if err := r.prepareTables(ctx, more); err != nil {
 			return err
 		}
-		if err := r.engine.Add(ctx, more); err != nil {
+		if err := running.Add(ctx, more); err != nil {
 			return err
 		}
 	}
@@ -74,8 +74,8 @@ func (r *Runner) replace(ctx context.Context, configs []queue_job.Config) error 
 	if err := errors.Join(r.checkNames(all), r.checkNumbers(all)); err != nil {
 		return err
 	}
-	if r.engine != nil {
-		if err := r.engine.Replace(ctx, others); err != nil {
+	if running := r.engine.Load(); running != nil {
+		if err := running.Replace(ctx, others); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (r *Runner) replace(ctx context.Context, configs []queue_job.Config) error 
 // written. If ctx ends first, the error says how many run on; their outcomes will be written all the same. If the Runner stops first,
 // that error has [ErrStopped] as its cause. A type that the Runner does not have is refused, and then none is removed.
 func (r *Runner) Remove(ctx context.Context, jobTypes ...int32) error {
-	ctx, done := r.mayGiveUp(ctx)
+	ctx, done := r.untilStop(ctx)
 	defer done()
 	var await func(context.Context) error
 	err := r.change(ctx, func(ctx context.Context) (err error) {
@@ -103,7 +103,7 @@ func (r *Runner) Remove(ctx context.Context, jobTypes ...int32) error {
 
 // change has a function change the Runner's types. Its context ends with a Stop.
 func (r *Runner) change(ctx context.Context, act func(context.Context) error) error {
-	ctx, done := r.mayGiveUp(ctx)
+	ctx, done := r.untilStop(ctx)
 	defer done()
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -122,8 +122,8 @@ func (r *Runner) remove(ctx context.Context, jobTypes []int32) (await func(conte
 			return nil, fmt.Errorf("the Runner has no job type %d; call Types to see what it has", jobType)
 		}
 	}
-	if r.engine != nil {
-		if await, err = r.engine.Remove(ctx, jobTypes); err != nil {
+	if running := r.engine.Load(); running != nil {
+		if await, err = running.Remove(ctx, jobTypes); err != nil {
 			return nil, err
 		}
 	}
