@@ -31,8 +31,9 @@ var floors = []struct {
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
 	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/find"}},
 	{"a lease that is held; the engine and the lock both stand on it; and what is done once in a while, for which the engine holds leases", []string{"internal/keeper", "internal/upkeep"}},
+	{"what queue_job hides from users, for those above it", []string{"internal/bridge"}},
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},
-	{"what the log says of a job, what queue_job hides from users, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},
+	{"what the log says of a job, what queue_job and those above it have in common, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},
 	{"each alone: attributes of a context, the arithmetic of trust, the names and fair shares of leases, the statements, the wake-up call, who is on this machine, how long a body may take, how counts and spans are written", []string{"internal/attributes", "internal/bodies", "internal/lease", "internal/nearby", "internal/share", "internal/store", "internal/wake", "internal/words"}},
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }

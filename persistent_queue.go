@@ -24,8 +24,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/engine"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -182,7 +182,7 @@ func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Conf
 		} else {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
-		complete = append(complete, hidden.WithDefaults(cfg))
+		complete = append(complete, bridge.QueueJob.WithDefaults(cfg))
 	}
 	return complete, nil
 }
@@ -227,7 +227,7 @@ func (r *Runner) checkNames(configs []queue_job.Config) error {
 func (r *Runner) checkNumbers(configs []queue_job.Config) error {
 	numbers := map[string]int32{}
 	for _, cfg := range configs {
-		if !hidden.Defined(&cfg) {
+		if !bridge.QueueJob.Defined(&cfg) {
 			continue
 		}
 		if number, known := numbers[cfg.ServiceName]; known && number != cfg.JobType {

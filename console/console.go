@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -135,7 +135,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	for _, set := range opts {
 		set(c)
 	}
-	c.ex, _ = hidden.ExecutorOf(jobs).(queue_job.Executor)
+	c.ex = bridge.QueueJob.ExecutorOf(jobs)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
 	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -76,7 +76,7 @@ func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []q
 
 // searchFew finds the jobs of a type with a status by the index, if there are few.
 func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, few bool, err error) {
-	st, err := hidden.StoreOf(c.jobs, c.ex)
+	st, err := bridge.QueueJob.StoreOf(c.jobs, c.ex)
 	if err != nil {
 		return nil, false, err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -101,7 +101,7 @@ const (
 // Two of them look for the jobs that wait and fell due longer ago than after, and count some thousands at most, see [Health.AtLeast].
 // [HealthOf] does not count them.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}

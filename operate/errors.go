@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -53,7 +53,7 @@ const (
 // index. Instances of an earlier version do not count errors; of their runs, it finds those that are among the last rows of the log, which
 // are of the newest jobs.
 func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, most int) (*Errors, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	var runs []store.TypedAttempt
 	if err == nil {
 		runs, err = st.LastAttempts(ctx, most)

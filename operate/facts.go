@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -23,7 +23,7 @@ import (
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
 // wait for. The settings come from the instance that wrote them last ([queue_job.Type]); during a deploy, the holder may have others.
 func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Explanation, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("explain job %d: %w", id, err)
 	}
@@ -63,7 +63,7 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	}
 	f.lines = beside.Lines
 	if beside.Kind != nil {
-		f.kind = hidden.TypeOf(beside.Kind).(queue_job.Type)
+		f.kind = bridge.QueueJob.TypeOf(beside.Kind)
 	}
 	if f.job.Group != "" && f.groupMatters() && explain(f).Reasons[0].Kind == InLine {
 		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -47,7 +47,7 @@ func History(
 	if err != nil {
 		return nil, fmt.Errorf("history of job type %d: %w", jobType, err)
 	}
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("history of job type %d: %w", jobType, err)
 	}
@@ -67,7 +67,7 @@ func Activity(
 	if err != nil {
 		return nil, fmt.Errorf("activity: %w", err)
 	}
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("activity: %w", err)
 	}

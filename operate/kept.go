@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -40,7 +40,7 @@ const (
 // KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
 // sends two statements.
 func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*Type) (*Kept, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("what is kept: %w", err)
 	}

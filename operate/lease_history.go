@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -64,7 +64,7 @@ type TenureFilter struct {
 
 // LeaseHistory returns who held the leases of job types, how that ended, and for how long nobody did in between, the latest first.
 func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f TenureFilter) ([]Tenure, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("history of leases: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -86,7 +87,7 @@ var ErrNotOurs = bulk.ErrNotOurs
 // changed. If the process that carries it out dies, another goes on with it after fifteen seconds, and no job is changed twice.
 func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c Change) (id uint64, err error) {
 	actor, why := hidden.ActorOf(ctx)
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		err = c.check(actor)
 	}
@@ -158,21 +159,21 @@ func (c *Change) statuses() []queue_job.JobStatus {
 func (c *Change) stored() (bulk.Operation, error) {
 	f := c.Filter
 	f.Statuses = c.statuses()
-	rows, err := hidden.FilterOf(&f)
+	rows, err := bridge.QueueJob.FilterOf(&f)
 	if err != nil {
 		return bulk.Operation{}, fmt.Errorf("Change.%w", err)
 	}
 	stored := bulk.Operation{Priority: int32(c.Priority), PerSecond: c.PerSecond, Filter: bulk.FilterOf(rows)}
 	switch c.Verb {
 	case Reschedule:
-		second, err := hidden.StartSecond(c.Due)
+		second, err := store.StartSecond(c.Due)
 		if err != nil {
 			return stored, fmt.Errorf("Change.Due: %w", err)
 		}
 		stored.Due = int64(second)
 	case SetPriority:
-		if err := hidden.CheckPriority(c.Priority); err != nil {
-			return stored, fmt.Errorf("Change.Priority: %w", err)
+		if c.Priority < queue_job.PriorityLow || c.Priority > queue_job.PriorityUrgent {
+			return stored, fmt.Errorf("Change.Priority: %v; use %d (low) to %d (urgent)", c.Priority, queue_job.PriorityLow, queue_job.PriorityUrgent)
 		}
 	}
 	return stored, nil
@@ -230,7 +231,7 @@ func PreviewOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor,
 	if len(c.Filter.JobTypes) == 0 && c.Filter.Key == "" {
 		most = 1000
 	}
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		err = c.check("somebody")
 	}
@@ -272,7 +273,7 @@ func OperationOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executo
 }
 
 func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f store.ActFilter, most int) ([]Operation, error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("operations: %w", err)
 	}
@@ -296,7 +297,7 @@ func Resume(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id
 }
 
 func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, from, to OperationState) (changed bool, err error) {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
 			changed, err = st.SetOperation(ctx, id, string(from), string(to))
@@ -317,7 +318,7 @@ func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id ui
 // executor must be a *sql.DB, or another pool. After each part, told hears how far it is. If another process carries the operation
 // out, or it is not open, the cause of the error is [ErrNotOurs].
 func CarryOut(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, told func(Operation)) error {
-	st, err := hidden.StoreOf(jobs, ex)
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		err = bulk.Carry(ctx, st, id, keeper.Holder("operate")+" "+keeper.NewID(), func(act store.Act) { told(operationOf(&act)) })
 	}

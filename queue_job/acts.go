@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -19,16 +20,7 @@ import (
 // if all acts are to be noted. The actor is any text that your people recognise; why may be empty. What is longer than 255 and 16,000
 // characters is cut.
 func WithActor(ctx context.Context, actor, why string) context.Context {
-	return context.WithValue(ctx, actorKey{}, acting{actor, why})
-}
-
-type actorKey struct{}
-
-type acting struct{ actor, why string }
-
-func actingOf(ctx context.Context) (a acting, ok bool) {
-	a, _ = ctx.Value(actorKey{}).(acting)
-	return a, a.actor != ""
+	return hidden.WithActor(ctx, actor, why)
 }
 
 // Act is something that somebody did to jobs or to a job type, see [WithActor].
@@ -115,8 +107,8 @@ type detail struct {
 func noting(
 	ctx context.Context, st *store.Store, d deed, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error),
 ) (changed int, left []uint64, err error) {
-	a, ok := actingOf(ctx)
-	if !ok {
+	actor, why := hidden.ActorOf(ctx)
+	if actor == "" {
 		return change(st, ids)
 	}
 	err = st.InOneTransaction(ctx, func(st *store.Store) error {
@@ -125,7 +117,7 @@ func noting(
 		if err != nil || len(locked) == 0 {
 			return err
 		}
-		act := store.Act{Actor: a.actor, Why: a.why, Verb: d.verb}
+		act := store.Act{Actor: actor, Why: why, Verb: d.verb}
 		if d.after != nil {
 			if act.Detail, err = d.detail(ctx, st, locked); err != nil {
 				return err
@@ -196,15 +188,15 @@ func notingFleet(
 func notingOther(
 	ctx context.Context, st *store.Store, act *store.Act, after any, change func(*store.Store) (changed bool, err error),
 ) (changed bool, err error) {
-	a, ok := actingOf(ctx)
-	if !ok {
+	actor, why := hidden.ActorOf(ctx)
+	if actor == "" {
 		return change(st)
 	}
 	err = st.InOneTransaction(ctx, func(st *store.Store) error {
 		if changed, err = change(st); err != nil || !changed {
 			return err
 		}
-		act.Actor, act.Why = a.actor, a.why
+		act.Actor, act.Why = actor, why
 		if after != nil {
 			text, err := json.Marshal(detail{After: after})
 			if err != nil {

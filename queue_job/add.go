@@ -107,7 +107,7 @@ func (j AddModelJob) With(options ...AddOption) AddModelJob {
 // after 2106 is an error when the job is added, and so is the zero time: it is a value that somebody has forgotten to set.
 func At(t time.Time) AddOption {
 	return func(j *AddModelJob) {
-		start, err := unixSecond(t)
+		start, err := store.StartSecond(t)
 		if t.IsZero() {
 			err = errors.New("it is the zero time.Time; leave At out for a job that is due at once")
 		}
@@ -116,18 +116,6 @@ func At(t time.Time) AddOption {
 		}
 		j.StartTime, j.Delay, j.err = start, 0, err
 	}
-}
-
-// unixSecond is the first whole second that is not before the time; for times before 1970 it is 0.
-func unixSecond(t time.Time) (uint32, error) {
-	second := t.Unix()
-	if t.Nanosecond() > 0 {
-		second++
-	}
-	if second > 1<<32-1 {
-		return 0, fmt.Errorf("%v is after 2106, where the column start_time ends", t)
-	}
-	return uint32(max(0, second)), nil
 }
 
 // After makes the job fall due this long after it was added, see [AddModelJob.Delay].

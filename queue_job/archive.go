@@ -84,7 +84,7 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 		act.Changed = restored
 		return restored > 0, nil
 	})
-	if _, noted := actingOf(ctx); noted && err != nil {
+	if actor, _ := hidden.ActorOf(ctx); actor != "" && err != nil {
 		restored = 0 // it was rolled back
 	}
 	return restored, err

@@ -213,8 +213,8 @@ func (r *DeleteRange) old() store.Old {
 
 // noteDeleted calls what deletes jobs, and returns how many were deleted. If ctx has an actor, it notes that in the same transaction.
 func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove func(*store.Store) (int, error)) (deleted int, err error) {
-	a, ok := actingOf(ctx)
-	if !ok {
+	actor, why := hidden.ActorOf(ctx)
+	if actor == "" {
 		return remove(st)
 	}
 	err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
@@ -226,7 +226,7 @@ func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove
 		if err != nil {
 			return err
 		}
-		_, err = st.NoteAct(ctx, &store.Act{Actor: a.actor, Why: a.why, Verb: "delete", Detail: string(text), Changed: deleted})
+		_, err = st.NoteAct(ctx, &store.Act{Actor: actor, Why: why, Verb: "delete", Detail: string(text), Changed: deleted})
 		return err
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error
 // passed means at once. The number 0 is no error: the jobs are done, or there are none. If a job is in flight, the cause
 // of the error is [ErrInFlight]; the other jobs are changed.
 func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time.Time) (int, error) {
-	second, err := unixSecond(at)
+	second, err := store.StartSecond(at)
 	if err != nil {
 		return 0, steerErr("reschedule", which, err)
 	}

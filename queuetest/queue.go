@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/engine"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -124,7 +124,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
 			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
 		}
-		q.configs = append(q.configs, hidden.WithDefaults(forSteps(cfg)))
+		q.configs = append(q.configs, bridge.QueueJob.WithDefaults(forSteps(cfg)))
 	}
 	if q.stepper != nil {
 		q.stepper.Close()

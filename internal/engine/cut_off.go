@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -67,7 +67,7 @@ func (s *settler) cutOff(ctx context.Context, tasks []*task) {
 		}
 		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.lease]}
 		o := &outcome{task: s.line.leaving(t), act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
-		if hidden.Completed(&t.job) { // its handler's transaction may have the row
+		if bridge.QueueJob.Completed(&t.job) { // its handler's transaction may have the row
 			locked = append(locked, o)
 		} else {
 			outcomes = append(outcomes, o)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -146,7 +147,7 @@ func try(cfg *queue_job.Config) error {
 }
 
 func scheduledParams(cfg *queue_job.Config) (string, error) {
-	params, err := hidden.ScheduledParams(cfg)
+	params, err := bridge.QueueJob.ScheduledParams(cfg)
 	if err != nil {
 		return "", fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}

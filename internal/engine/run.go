@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
@@ -127,7 +127,7 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 
 func (l *line) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
 	t.job = l.jobOf(t)
-	hidden.Through(&t.job, l.rows, t.Attempts)
+	bridge.QueueJob.Through(&t.job, l.rows, t.Attempts)
 	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
 	t.begun.Store(true)
 }
@@ -225,7 +225,7 @@ func (l *line) finish(ctx context.Context, t *task, cause error) {
 	ended := time.Now()
 	l.workers.ended(t, ended)
 	t.took = ended.Sub(t.started)
-	hidden.Returned(&t.job)
+	bridge.QueueJob.Returned(&t.job)
 	v, dropped := l.judge(t, cause)
 	if v.deferred > 0 && !dropped {
 		l.putOff(t, v, ended)
@@ -271,7 +271,7 @@ func (l *line) judge(t *task, cause error) (v verdict, dropped bool) {
 		return verdict{status: queue_job.JobStatusCancelled}, true
 	case t.err != nil:
 		return l.judgeError(t, cause)
-	case hidden.Completed(&t.job):
+	case bridge.QueueJob.Completed(&t.job):
 		return l.judgeCompleted(t, cause)
 	default:
 		return decide(&l.cfg, &t.Row, t.job.Status, nil), false
@@ -288,7 +288,7 @@ func (l *line) judgeError(t *task, cause error) (v verdict, dropped bool) {
 		}
 	}()
 	switch {
-	case hidden.Completed(&t.job):
+	case bridge.QueueJob.Completed(&t.job):
 		return l.judgeCompleted(t, cause)
 	case errors.Is(t.err, queue_job.ErrNotOurs):
 		return l.judgeNotOurs(t, cause)

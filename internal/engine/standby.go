@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -467,7 +467,7 @@ func (s *standBy) tidy() {
 
 // shortestLock is the length of the lease that says that this instance is here. It ends when the first of its other leases does.
 func (d *database) shortestLock() time.Duration {
-	shortest := time.Duration(hidden.WithDefaults(queue_job.Config{}).LockSecond) * time.Second
+	shortest := time.Duration(bridge.QueueJob.WithDefaults(queue_job.Config{}).LockSecond) * time.Second
 	for i, cfg := range d.configured() {
 		if lock := time.Duration(cfg.LockSecond) * time.Second; i == 0 || lock < shortest {
 			shortest = lock

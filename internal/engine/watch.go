@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -185,7 +185,7 @@ func (d *database) endCancelled(tasks []*task) error {
 	for _, t := range tasks {
 		row, there := standing[t.ID]
 		t.seen.Store(&sent)
-		if there && t.ours(row) || t.begun.Load() && hidden.Completed(&t.job) {
+		if there && t.ours(row) || t.begun.Load() && bridge.QueueJob.Completed(&t.job) {
 			continue
 		}
 		cause := queue_job.ErrCancelled

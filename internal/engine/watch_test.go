@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -78,7 +78,7 @@ func atWork(t *testing.T, jobs stood, since time.Duration) (l *line, ctx context
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
 	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
-	hidden.Through(&one.job, jobs, 2)
+	bridge.QueueJob.Through(&one.job, jobs, 2)
 	one.seen.Store(&sent)
 	l.workers.ready = []*task{one}
 	l.workers.next(false)

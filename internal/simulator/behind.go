@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -25,7 +25,7 @@ func (p *plan) drawBehind(d *dice) {
 	}
 	const rows, takes = 300, 200 * time.Millisecond
 	cfg := &p.configs[d.upTo(len(p.configs))]
-	*cfg = hidden.WithDefaults(queue_job.Config{
+	*cfg = bridge.QueueJob.WithDefaults(queue_job.Config{
 		JobType: cfg.JobType, LockSecond: cfg.LockSecond, DormantAfter: cfg.DormantAfter, FirstPullDay: -1, LostLimit: 4,
 		WorkerPoolCapacity: 2, QueueMaxSize: 4 + d.upTo(4), LoadLimit: 1 + d.upTo(3),
 	})

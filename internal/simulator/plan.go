@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -134,7 +134,7 @@ func (p *plan) drawConfigs(d *dice) {
 		if d.chance(100) {
 			cfg.MinLockSecond = uint32(1 + d.upTo(3))
 		}
-		p.configs = append(p.configs, hidden.WithDefaults(cfg))
+		p.configs = append(p.configs, bridge.QueueJob.WithDefaults(cfg))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // NewJob is a row for [Store.AddJob] and [Store.AddJobs] or, if it is unique, for [Store.AddUnlessThere] and
@@ -298,3 +299,15 @@ func quoted(text string) string {
 }
 
 var arrayEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// StartSecond is when a row may start that falls due at the time: in the first second that is not before it. For times before 1970 it is 0.
+func StartSecond(t time.Time) (uint32, error) {
+	second := t.Unix()
+	if t.Nanosecond() > 0 {
+		second++
+	}
+	if second > 1<<32-1 {
+		return 0, fmt.Errorf("%v is after 2106, where the column start_time ends", t)
+	}
+	return uint32(max(0, second)), nil
+}

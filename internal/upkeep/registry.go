@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -72,7 +72,7 @@ func Register(b *Base, table Registry, patience context.Context, configs []queue
 	then func(ctx context.Context, others map[int32]error)) *Task {
 	names, settings := namesOf(configs), make([]store.TypeSettings, len(configs))
 	for i, cfg := range configs {
-		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: hidden.Settings(&cfg, &kept)}
+		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: bridge.QueueJob.Settings(&cfg, &kept)}
 	}
 	again := ground.Backoff{First: registerFirst, Longest: registerAgain}
 	return &Task{Base: b, doing: "tell the job types", do: func(ctx context.Context, _ Turn) (time.Duration, error) {

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -155,13 +155,13 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 		return err
 	})
 	if err == nil && w.archive != nil && len(page.Old) > 0 {
-		var jobs any
+		var jobs []queue_job.Archived
 		err = w.look(func(ctx context.Context) (err error) {
-			jobs, err = hidden.Archived(ctx, w.table, page.Old)
+			jobs, err = bridge.QueueJob.Archived(ctx, w.table, page.Old)
 			return err
 		})
 		if err == nil {
-			page.Old, err = w.archived(ctx, jobs.([]queue_job.Archived))
+			page.Old, err = w.archived(ctx, jobs)
 		}
 	}
 	var d store.Deletion
