@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -11,134 +13,174 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// What the settler does about the log: async_job_log_tab has a row for each attempt that did not succeed.
-
 const (
 	notesMax   = 10_000                 // rows of the log that wait; beyond, the oldest are given up
 	logLongest = 10 * time.Second       // between tries of a log that cannot be written …
 	logHurried = 100 * time.Millisecond // … and if Stop waits for it
 )
 
-// noteLost logs that an earlier run of a task was lost.
-func (s *settler) noteLost(t *task, lease *keeper.Lease) {
-	reason := lostReason(s.instance)
-	s.line.log.Warn(s.line.aboutRun(t), "job runs again: "+reason)
-	note := s.attempt(t, lostOutcome, reason, 0)
-	note.Instance = lease.HeldBefore(t.Term)
-	s.note(*note)
+// attemptLog writes what a settler owes to async_job_log_tab, which has a row for each attempt that did not succeed.
+type attemptLog struct {
+	send func(context.Context, []store.Attempt) error
+	came chan struct{} // the settler: something is to be written
+	wake chan struct{} // the line: notes are written
+
+	mu    sync.Mutex
+	notes []store.Attempt // nothing waits for them: lost runs, and rows that could not be written before
+	any   atomic.Bool     // there are some; so that a success takes no lock
+	tryAt time.Time       // before, nothing is sent; it failed
+	size  batchSize       // of notes
+	wait  ground.Backoff  // after a failure
 }
 
-// note has rows of the log written, sooner or later.
-func (s *settler) note(rows ...store.Attempt) {
+// unnoted counts the notes. A row that waits with its outcome is not among them.
+func (a *attemptLog) unnoted() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.notes)
+}
+
+// note has a row written, sooner or later. It reports false if that costs the oldest of the others, since too many wait.
+func (a *attemptLog) note(row store.Attempt) (ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ok = len(a.notes) < notesMax; !ok {
+		a.notes = a.notes[1:]
+	}
+	a.notes = append(a.notes, row)
+	a.any.Store(true)
+	ground.Signal(a.came)
+	return ok
+}
+
+// hurry has the notes tried again at once, and often: Stop waits for them.
+func (a *attemptLog) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tryAt, a.wait.Longest = time.Time{}, logHurried
+	ground.Signal(a.came)
+}
+
+// write writes notes, and the rows of outcomes that are about to be written: a reason without a status is better than a status without a
+// reason. A log that cannot be written stops no outcome, and is tried again ever more seldom. Write returns when that is.
+func (a *attemptLog) write(ctx context.Context, outcomes []*outcome) (again time.Duration) {
+	a.mu.Lock()
+	notes, again := slices.Clone(a.notes[:min(len(a.notes), a.size.rows)]), time.Until(a.tryAt)
+	a.mu.Unlock()
+	rows := notes
+	for _, o := range outcomes {
+		if o.log != nil && o.doubt == 0 {
+			rows = append(rows, *o.log)
+		}
+	}
 	if len(rows) == 0 {
-		return
+		return time.Hour
 	}
-	s.mu.Lock()
-	s.notes = append(s.notes, rows...)
-	beyond := max(0, len(s.notes)-notesMax)
-	s.notes = s.notes[beyond:]
-	s.mu.Unlock()
-	if beyond > 0 {
-		s.line.log.Error(s.line.about, fmt.Sprintf("%d rows of the log are given up: it cannot be written, and %d others wait", beyond, notesMax))
+	if again > 0 {
+		return again
 	}
-	ground.Signal(s.came)
+	if a.send(ctx, rows) != nil {
+		return a.failed(len(notes))
+	}
+	a.mu.Lock()
+	a.size.after(true)
+	a.wait.Reset()
+	a.notes = a.notes[min(len(notes), len(a.notes)):]
+	a.any.Store(len(a.notes) > 0)
+	a.mu.Unlock()
+	if len(notes) > 0 {
+		ground.Signal(a.wake) // Stop waits for that
+	}
+	for _, o := range outcomes {
+		if o.doubt == 0 {
+			o.log = nil
+		}
+	}
+	return 0
 }
 
-// hurry has the notes tried again at once, and often.
-func (s *settler) hurry() {
-	s.mu.Lock()
-	s.hurried = true
-	s.mu.Unlock()
-	ground.Signal(s.came)
+// failed puts the next try off. If a single note was sent, the log may refuse it: the others go first.
+func (a *attemptLog) failed(notes int) (again time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if notes == 1 {
+		a.notes = append(a.notes[1:], a.notes[0])
+	}
+	a.size.after(false)
+	again = a.wait.Next()
+	a.tryAt = time.Now().Add(again)
+	return again
 }
 
-// logDueIn is how long until the log is tried again, and the longest wait between tries.
-func (s *settler) logDueIn() (again, longest time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again, longest = time.Until(s.logAgain), logLongest
-	if s.hurried {
-		again, longest = min(again, logHurried), logHurried
-	}
-	return again, longest
+// logAttempts writes rows of the log.
+func (l *line) logAttempts(ctx context.Context, attempts []store.Attempt) error {
+	statement, cancel := context.WithTimeout(ctx, markMax)
+	defer cancel()
+	err := l.jobs.LogAttempts(statement, attempts)
+	l.errlog.On(ctx, "write the log of jobs", err)
+	return err
 }
 
 // attempt is the row of the log for a run that did not succeed. It counts among the errors of the line.
-func (s *settler) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
+func (l *line) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	a := &store.Attempt{
 		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
-		Started: started, Finished: s.line.clock.Now(), Instance: s.instance,
+		Started: started, Finished: l.clock.Now(), Instance: l.instance,
 	}
-	s.line.errors.note(a)
+	l.errors.note(a)
 	return a
 }
 
-// writeLog writes the attempts that did not succeed, before their outcomes: a reason without a status is better than a
-// status without a reason. A log that cannot be written stops no job, and is tried again ever more seldom.
-func (s *settler) writeLog(ctx context.Context, outcomes []*outcome) {
-	s.mu.Lock()
-	notes := s.notes[:min(len(s.notes), s.logSize.rows)]
-	s.mu.Unlock()
-	attempts := slices.Clone(notes)
-	logged := func(o *outcome) bool { return o.log != nil && o.doubt == 0 }
-	for _, o := range outcomes {
-		if logged(o) {
-			attempts = append(attempts, *o.log)
+// unsuccessful is attempt for a run that has ended. The application's log hears of it.
+func (l *line) unsuccessful(t *task, v verdict, started int64) *store.Attempt {
+	if v.final() {
+		l.log.Error(l.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
+	} else {
+		l.log.Warn(l.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
+	}
+	return l.attempt(t, v.status.String(), v.reason, started)
+}
+
+func inTime(wait time.Duration) string {
+	if wait <= 0 {
+		return "at once"
+	}
+	return fmt.Sprintf("in %v", wait)
+}
+
+// lost is attempt for a run whose process died.
+func (l *line) lost(t *task, outcome string) *store.Attempt {
+	return l.attempt(t, outcome, lostReason(l.instance), 0)
+}
+
+// noteLost logs that an earlier run of a task was lost.
+func (l *line) noteLost(t *task, lease *keeper.Lease) {
+	note := l.lost(t, lostOutcome)
+	l.log.Warn(l.aboutRun(t), "job runs again: "+note.Error)
+	note.Instance = lease.HeldBefore(t.Term)
+	l.note(note)
+}
+
+// noteLogs notes the rows of the log for outcomes that are written. If a row was written together with the outcome, it is not noted, unless
+// the outcome was sent before: the earlier sending may have written it without the row.
+func (l *line) noteLogs(st *statement) {
+	for _, o := range st.outcomes {
+		if o.log == nil {
+			continue
 		}
-	}
-	if len(attempts) == 0 {
-		return
-	}
-	again, longest := s.logDueIn()
-	if again > 0 && longest == logLongest {
-		return
-	}
-	statement, cancel := context.WithTimeout(ctx, markMax)
-	err := s.line.jobs.LogAttempts(statement, attempts)
-	cancel()
-	if s.line.errlog.On(ctx, "write the log of jobs", err) {
-		s.logFailed(longest)
-		if len(notes) == 1 { // the log may refuse it: the others go first
-			s.mu.Lock()
-			s.notes = append(s.notes[1:], notes[0])
-			s.mu.Unlock()
+		if st.kind == failLost {
+			l.log.Error(l.aboutRun(o.task), fmt.Sprintf("job %v: %s", st.status, o.log.Error))
 		}
-		return
-	}
-	s.logWait.Reset()
-	s.logSize.after(true)
-	s.mu.Lock()
-	s.notes = s.notes[min(len(notes), len(s.notes)):]
-	s.mu.Unlock()
-	if len(notes) > 0 {
-		ground.Signal(s.line.wake) // Stop waits for that
-	}
-	for _, o := range outcomes {
-		if logged(o) {
-			o.log = nil
+		if st.why == nil || o.tries > 0 {
+			l.note(o.log)
 		}
+		o.log = nil
 	}
 }
 
-// logFailed puts the next try of the log off.
-func (s *settler) logFailed(longest time.Duration) {
-	s.logSize.after(false)
-	s.logWait.Longest = longest
-	s.logAgain = time.Now().Add(s.logWait.Next())
-}
-
-// noteLogs notes the rows of the log for outcomes that are written. Rows that were written together with their outcomes are not
-// noted, unless the outcomes were sent before: the earlier sending may have written them without the rows.
-func (s *settler) noteLogs(act act, group []*outcome, logged bool) {
-	for _, o := range group {
-		if o.log != nil {
-			if act.kind == failLost {
-				s.line.log.Error(s.line.aboutRun(o.task), fmt.Sprintf("job %v: %s", act.status, o.log.Error))
-			}
-			if !logged || o.sentBefore {
-				s.note(*o.log)
-			}
-			o.log = nil
-		}
+// note has a row of the log written, sooner or later.
+func (l *line) note(a *store.Attempt) {
+	if !l.settler.log.note(*a) {
+		l.log.Error(l.about, fmt.Sprintf("a row of the log is given up: it cannot be written, and %d others wait", notesMax))
 	}
 }

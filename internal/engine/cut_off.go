@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ func (d *database) cutOff(lines []*line) {
 		writing.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			l.settler.cutOff(ctx, cut)
+			l.cutOff(ctx, cut)
 		})
 	}
 	writing.Wait()
@@ -57,7 +58,7 @@ func (w *workers) cutOff() (cut []*task) {
 }
 
 // cutOff writes the verdict on tasks whose handlers run, and then what nobody has written yet of others. The loop has ended.
-func (s *settler) cutOff(ctx context.Context, tasks []*task) {
+func (l *line) cutOff(ctx context.Context, tasks []*task) {
 	var outcomes, locked []*outcome
 	waits := map[*keeper.Lease]time.Duration{}
 	for _, t := range tasks {
@@ -66,7 +67,7 @@ func (s *settler) cutOff(ctx context.Context, tasks []*task) {
 			waits[t.lease] = (t.lease.FreeIn() + tenth - 1).Truncate(tenth)
 		}
 		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.lease]}
-		o := &outcome{task: s.line.leaving(t), act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
+		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
 		if bridge.QueueJob.Completed(&t.job) { // its handler's transaction may have the row
 			locked = append(locked, o)
 		} else {
@@ -76,17 +77,17 @@ func (s *settler) cutOff(ctx context.Context, tasks []*task) {
 	var why error
 	left := 0
 	for _, group := range byAct(outcomes) {
-		n, err := s.writeCutOff(ctx, group)
+		n, err := l.writeCutOff(ctx, group)
 		left, why = left+n, cmp.Or(err, why)
 	}
 	if left > 0 {
-		s.line.log.Warn(s.line.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why, plural(left, "job counts as lost", "jobs count as lost")))
+		l.log.Warn(l.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why, plural(left, "job counts as lost", "jobs count as lost")))
 	}
 	for _, o := range locked {
-		_, _ = s.writeCutOff(ctx, []*outcome{o}) // if its transaction is committed, the job is done; otherwise it counts as lost
+		_, _ = l.writeCutOff(ctx, []*outcome{o}) // if its transaction is committed, the job is done; otherwise it counts as lost
 	}
-	if ended := s.takeAll(); len(ended) > 0 { // since the loop has
-		s.sendAgain(s.write(ctx, ended))
+	if ended := l.settler.takeAll(); len(ended) > 0 { // since the loop has
+		l.settler.write(ctx, ended)
 	}
 }
 
@@ -99,17 +100,16 @@ func (l *line) leaving(t *task) *task {
 
 // writeCutOff writes alike outcomes. If a statement has no answer in time, one of the rows may be locked, so the group is divided. It
 // returns how many could not be written, and the last reason.
-func (s *settler) writeCutOff(ctx context.Context, group []*outcome) (left int, why error) {
-	l := s.line
-	act, ids := group[0].act, idsOf(tasksOf(group))
+func (l *line) writeCutOff(ctx context.Context, group []*outcome) (left int, why error) {
+	act, tasks := group[0].act, tasksOf(group)
 	statement, cancel := context.WithTimeout(ctx, cutOffStatement)
 	defer cancel()
-	written, err := l.jobs.Settle(statement, ids, act.outcome(l.cfg.LostLimit))
+	written, err := l.jobs.Settle(statement, idsOf(tasks), act.outcome(l.cfg.LostLimit, nil))
 	switch {
 	case err == nil:
 	case statement.Err() != nil && ctx.Err() == nil && len(group) > 1:
 		for _, half := range [][]*outcome{group[:len(group)/2], group[len(group)/2:]} {
-			if n, err := s.writeCutOff(ctx, half); n > 0 {
+			if n, err := l.writeCutOff(ctx, half); n > 0 {
 				left, why = left+n, err
 			}
 		}
@@ -118,17 +118,18 @@ func (s *settler) writeCutOff(ctx context.Context, group []*outcome) (left int, 
 		return len(group), err
 	}
 	if written < len(group) { // the others were cancelled, or completed by their handlers
-		rows, err := l.jobs.Standings(ctx, ids)
+		rows, err := l.standings(ctx, tasks)
 		if err != nil {
 			return 0, nil
 		}
-		if group = wroteOf(act, group, rows); len(group) == 0 {
+		group = slices.DeleteFunc(slices.Clone(group), func(o *outcome) bool { return !act.wrote(rows[o.ID]) })
+		if len(group) == 0 {
 			return 0, nil
 		}
 	}
 	notes := make([]store.Attempt, len(group))
 	for i, o := range group {
-		notes[i] = *s.attempt(o.task, act.status.String(), errCutOff.Error(), l.clock.At(o.started))
+		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.clock.At(o.started))
 		l.log.Warn(l.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
 		l.tellSettled(o.task, act.verdict)
 	}
@@ -136,20 +137,6 @@ func (s *settler) writeCutOff(ctx context.Context, group []*outcome) (left int, 
 		l.log.Warn(l.about, fmt.Sprintf("write the log of jobs: %v", err))
 	}
 	return 0, nil
-}
-
-// wroteOf are the outcomes of a group that the table has.
-func wroteOf(act act, group []*outcome, rows []store.Standing) (wrote []*outcome) {
-	has := map[uint64]bool{}
-	for _, row := range rows {
-		has[row.ID] = act.wrote(row)
-	}
-	for _, o := range group {
-		if has[o.ID] {
-			wrote = append(wrote, o)
-		}
-	}
-	return wrote
 }
 
 // plural is a number with what it counts.

@@ -413,7 +413,7 @@ func (l *line) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]s
 // nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
 func (l *line) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, lost int16) {
 	if lost > t.Lost {
-		l.settler.noteLost(t, lease)
+		l.noteLost(t, lease)
 	}
 	t.run, r.lease = r, lease
 	t.Term, t.Attempts, t.Lost = lease.Term, attempts, lost
@@ -499,7 +499,7 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 	const moment = 200 * time.Millisecond
 	noted, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()
-	d.await(noted, func() bool { return d.settler.unnoted() == 0 })
+	d.await(noted, func() bool { return d.settler.log.unnoted() == 0 })
 }
 
 // permit is the engine's one permit to run a suspect. The task that has it gives it back.

@@ -173,18 +173,18 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 		"its mark was taken back": func(t *testing.T, b *longBacklog, first *task) {
 			first.run = &run{lease: b.lease}
 			b.settler.undo(b.lease, first)
-			b.settler.write(t.Context(), b.settler.take())
+			b.settler.write(t.Context(), b.settler.taken())
 		},
 		"an earlier sending has taken its mark back": func(t *testing.T, b *longBacklog, first *task) {
 			first.run = &run{lease: b.lease}
 			b.table.settles = -1
 			b.settler.handBack(b.lease, first)
-			b.settler.write(t.Context(), b.settler.take())
+			b.settler.write(t.Context(), b.settler.taken())
 		},
 		"whoever was cut off has taken its mark back, and its loss does not count": func(t *testing.T, b *longBacklog, first *task) {
 			b.table.settles = -1
 			b.settler.failLost(first, b.lease)
-			b.settler.write(t.Context(), b.settler.take())
+			b.settler.write(t.Context(), b.settler.taken())
 		},
 		"an earlier line of the type had it": func(_ *testing.T, b *longBacklog, first *task) {
 			b.queue.forget(first)

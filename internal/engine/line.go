@@ -49,6 +49,7 @@ type line struct {
 	queue       *queue
 	workers     workers
 	settler     *settler
+	instance    string // that works it
 	doubts      doubts
 	backlog     *find.Backlog
 	schedule    *upkeep.Schedule         // nil: it has none
@@ -111,7 +112,7 @@ func newLine(cfg queue_job.Config, d *database, is spec) (*line, error) {
 	cfg = ofShard(cfg, is.layout, is.shard)
 	l := &line{
 		part: part{is, is.layout.Leases(cfg.JobType)[is.shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
-		about: about,
+		about: about, instance: keeper.Holder(cfg.ServiceName),
 		queue: newQueue(cfg.QueueMaxSize, &d.reads),
 		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeCancels: d.wakeCancels, longReads: d.longReads,
 	}
@@ -122,7 +123,7 @@ func newLine(cfg queue_job.Config, d *database, is spec) (*line, error) {
 		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
 		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, params)
 	}
-	l.settler = newSettler(l, keeper.Holder(cfg.ServiceName))
+	l.settler = newSettler(l, l.permit, l.errlog, l.wake)
 	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
 	l.queue.overflow = l.backlog.Fell
 	return l, nil
@@ -196,7 +197,7 @@ func (l *line) retirement() (r retirement) {
 // want is the line's lease. It is named after the type, not the service: two services can never both work it.
 func (l *line) want() keeper.Want {
 	return keeper.Want{
-		Holder:  l.settler.instance,
+		Holder:  l.instance,
 		Name:    l.name,
 		Layout:  int64(l.layout),
 		Lock:    time.Duration(l.cfg.LockSecond) * time.Second,
@@ -271,16 +272,16 @@ func (l *line) awaitDrained(ctx context.Context) bool {
 	if !l.await(ctx, bearsNone) {
 		return false
 	}
-	l.settler.hurry()
+	l.settler.log.hurry()
 	noted, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	l.await(noted, func() bool { return l.settler.unnoted() == 0 })
+	l.await(noted, func() bool { return l.settler.log.unnoted() == 0 })
 	l.tellUnnoted()
 	return true
 }
 
 func (l *line) tellUnnoted() {
-	if n := l.settler.unnoted(); n > 0 {
+	if n := l.settler.log.unnoted(); n > 0 {
 		l.log.Warn(l.about, fmt.Sprintf("%d rows of the log are not written", n))
 	}
 }

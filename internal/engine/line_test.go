@@ -35,7 +35,7 @@ func lineOf(limit int) *line {
 	l.backlog.RoomCame, l.backlog.OnLeftAlone = l.roomCame, l.tellLeftAlone
 	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
 	l.errlog, l.losses = ground.NewErrlog(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
-	l.settler = newSettler(l, "test")
+	l.settler = newSettler(l, l.permit, l.errlog, l.wake)
 	return l
 }
 
@@ -128,31 +128,31 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 		}
 		take := func(want ...uint64) []*outcome {
 			t.Helper()
-			batch := l.settler.take()
+			batch := l.settler.taken()
 			if got := idsOf(tasksOf(batch)); !slices.Equal(got, want) {
 				t.Fatalf("%d are taken, want %d", got, want)
 			}
-			return batch
+			return slices.Clone(batch)
 		}
 		l.settler.size.rows = 3
 		first := take(1, 2, 3)
 		term := first[0].act.term
-		first[1].cuts = againFinds + 1
-		l.settler.sendAgain(unwritten{failed: []*outcome{first[0]}, cut: []*outcome{first[1]}, waited: time.Second}) // 3 is written
+		first[1].tries, first[1].cut = againFinds+1, true
+		l.settler.keep(unwritten{tried: first[:2], cut: time.Second}) // 3 is written
 		if n := l.settler.waiting(); n != 4 || !l.settler.owes(term) {
 			t.Fatalf("%d waiting", n)
 		}
+		take(1) // apart from the others, and by turns; the one that was tried least goes first
+		l.settler.keep(unwritten{})
 		l.settler.size.rows = 1
-		again := take(2) // apart from the others, and by turns
-		l.settler.sendAgain(unwritten{cut: slices.Clone(again), waited: time.Second})
 		take(4)
-		l.settler.sendAgain(unwritten{})
-		l.settler.size.rows = 9
-		take(5, 1) // the one that has failed stands behind
-		l.settler.sendAgain(unwritten{})
+		l.settler.keep(unwritten{})
+		l.settler.keep(unwritten{tried: take(2), cut: time.Second})
+		take(5)
+		l.settler.keep(unwritten{})
 		time.Sleep(3*time.Second - 1)
-		if take(); l.settler.cut.in() != 1 {
-			t.Errorf("it is sent again in %v", l.settler.cut.in())
+		if _, in := l.settler.take(time.Time{}); in != 1 {
+			t.Errorf("it is sent again in %v", in)
 		}
 		time.Sleep(time.Nanosecond)
 		take(2)

@@ -137,7 +137,7 @@ func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		before := d.lines.all()
 		for _, l := range before {
-			l.settler.note(store.Attempt{JobID: 1})
+			l.note(&store.Attempt{JobID: 1})
 		}
 		var again []queue_job.Config
 		for _, cfg := range d.configured() {

@@ -341,7 +341,7 @@ func (l *line) tellSettled(t *task, v verdict) {
 	} else {
 		job := l.jobOf(t)
 		job.Lost++
-		settled.Job, settled.Err = &job, errors.New(lostReason(l.settler.instance))
+		settled.Job, settled.Err = &job, errors.New(lostReason(l.instance))
 	}
 	for _, h := range l.told.outcomes {
 		if h.wants(v.status) {

@@ -156,9 +156,9 @@ func (d *database) finish(l *line) {
 				return
 			}
 		}
-		l.settler.hurry()
+		l.settler.log.hurry()
 		const often = 10 * time.Millisecond
-		for until := time.Now().Add(stopPatience); l.settler.unnoted() > 0 && time.Now().Before(until); {
+		for until := time.Now().Add(stopPatience); l.settler.log.unnoted() > 0 && time.Now().Before(until); {
 			if !ground.Sleep(l.writing, often) {
 				return
 			}

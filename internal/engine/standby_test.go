@@ -67,9 +67,9 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	l.settler.undo(lease, marked)
 	l.workers.handedOver()
 	expect("its outcome waits", true, 0)
-	l.settler.take()
+	l.settler.taken()
 	expect("its outcome is being written", true, 0)
-	l.settler.sendAgain(unwritten{})
+	l.settler.keep(unwritten{})
 	expect("it is written", false, 0)
 }
 

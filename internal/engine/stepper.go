@@ -139,7 +139,7 @@ func (s *Stepper) Run(ctx context.Context, rows []store.Row) (ran []uint64, err 
 func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err error) {
 	return s.run(ctx, rows, func(l *line) error {
 		l.settler.takeAll()
-		l.settler.sendAgain(unwritten{})
+		l.settler.keep(unwritten{})
 		return nil
 	})
 }
@@ -206,10 +206,7 @@ func (s *Stepper) runHeeding(l *line, tasks []*task) {
 }
 
 func (s *Stepper) settle(ctx context.Context, l *line) error {
-	w := l.settler.write(ctx, l.settler.takeAll())
-	l.settler.sendAgain(w)
-	l.settler.writeLog(ctx, nil) // notes of these outcomes
-	if len(w.failed)+len(w.cut) > 0 {
+	if w := l.settler.write(ctx, l.settler.takeAll()); len(w.tried) > 0 {
 		return errors.New("the outcome could not be written; the log says why")
 	}
 	return nil

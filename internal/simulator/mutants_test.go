@@ -195,19 +195,19 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a row of the log that failed is not tried again",
 		File: "internal/engine/attempts.go",
-		Old:  "\t\t\ts.note(*o.log)\n",
+		Old:  "\t\t\tl.note(o.log)\n",
 		New:  "",
 	},
 	{
 		Name: "a lost run waits for another outcome to be logged",
 		File: "internal/engine/attempts.go",
-		Old:  "\tground.Signal(s.came)\n}\n\n// hurry",
-		New:  "}\n\n// hurry",
+		Old:  "\tground.Signal(a.came)\n\treturn ok\n",
+		New:  "\treturn ok\n",
 	},
 	{
 		Name: "Stop does not wait for the log",
 		File: "internal/engine/line.go",
-		Old:  "l.await(noted, func() bool { return l.settler.unnoted() == 0 })",
+		Old:  "l.await(noted, func() bool { return l.settler.log.unnoted() == 0 })",
 		New:  "_ = noted",
 	},
 	{
@@ -405,14 +405,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an outcome whose settle failed is dropped",
 		File: "internal/engine/settler.go",
-		Old:  "\t\treturn group\n",
-		New:  "\t\treturn nil\n",
+		Old:  "\treturn group, isCut\n",
+		New:  "\treturn nil, isCut\n",
 	},
 	{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/engine/settler.go",
-		Old:  "\t\treturn group\n",
-		New:  "\t\tl.queue.forget(tasks...)\n\t\treturn nil\n",
+		Old:  "\treturn group, isCut\n",
+		New:  "\ts.line.(*line).queue.forget(st.tasks...)\n\treturn nil, isCut\n",
 	},
 	{
 		Name: "marks are not taken back at the end of a lease",
@@ -471,8 +471,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lost job fails in one statement, and its reason is in the next",
 		File: "internal/engine/settler.go",
-		Old:  "died.Why, logged = group[0].log, true",
-		New:  "logged = false",
+		Old:  "st.why = first.log",
+		New:  "_ = first",
 	},
 	{
 		Name: "a suspect starts before the log says that its own last run was lost",
@@ -512,26 +512,26 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a deferred run counts in the next run",
-		File: "internal/engine/settler.go",
+		File: "internal/engine/statement.go",
 		Old:  "again.Deferred += act.deferred",
 		New:  "",
 	},
 	{
 		Name: "hooks are told what was sent, not what was written",
-		File: "internal/engine/settler.go",
-		Old:  "if written == len(group) || there && act.wrote(row) && !others {",
-		New:  "if true {\n\t\t\t_, _ = there, others",
+		File: "internal/engine/statement.go",
+		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
+		New:  "if _ = others; wanted {",
 	},
 	{
 		Name: "hooks are not told of what an earlier sending has written",
-		File: "internal/engine/settler.go",
-		Old:  "if written == len(group) || there && act.wrote(row) && !others {",
-		New:  "if _, _ = there, others; written == len(group) {",
+		File: "internal/engine/statement.go",
+		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
+		New:  "if _ = others; written > all {",
 	},
 	{
 		Name: "a hook is told of cancellations by others",
-		File: "internal/engine/settler.go",
-		Old:  "others := act.status == queue_job.JobStatusCancelled ||",
+		File: "internal/engine/statement.go",
+		Old:  "others := st.status == queue_job.JobStatusCancelled ||",
 		New:  "others :=",
 	},
 	{
