@@ -28,6 +28,7 @@ var floors = []struct {
 }{
 	{"for tests: the engine in a world of memory, which nothing needs", []string{"internal/simulator"}},
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
+	{"what both faces show, the console and the command line", []string{"internal/faces"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
 	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/find"}},
 	{"a lease that is held; the engine and the lock both stand on it; and what is done once in a while, for which the engine holds leases", []string{"internal/keeper", "internal/upkeep"}},
@@ -208,7 +209,7 @@ func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
 // doubles lists what doubles and is no wait: file and variable.
 var doubles = map[string]string{
 	"internal/engine/dispatcher.go b.rows": "rows of a statement",
-	"operate/whatif.go above":              "a number of workers that is tried",
+	"internal/faces/whatif.go above":       "a number of workers that is tried",
 	"queue_job/retry.go longest":           "what a job's own retries say, of which handlers hear",
 }
 

@@ -181,7 +181,7 @@ func (c *console) showOperation(r *http.Request) (any, error) {
 
 // outdates: an operation that is over, or was stopped, does not begin any more.
 func (o operation) outdates(said string) bool {
-	isOpen := o.State == operate.OperationOpen
+	isOpen := o.State == "open"
 	return (said == "begun" || said == "goes-on") && !isOpen || said == "stopped" && isOpen
 }
 

@@ -13,8 +13,8 @@ import (
 // chart is what a job type did in a span of time, as a picture and as a table. The picture is stretched to the width of the page, and is
 // as high as its numbers say; so its texts stand beside it.
 type chart struct {
-	Steps int // columns, each one unit wide
-	Clocks
+	Steps          int // columns, each one unit wide
+	Clocks         clocks
 	Started, Ended int64
 	Outcomes       []outcome
 	Delays, Took   quantiles
@@ -31,10 +31,10 @@ const chartHeight = 96
 // Height is how high the picture of runs is.
 func (*chart) Height() int { return chartHeight }
 
-// Clocks are the texts below a picture: when it begins, its middle, and when it ends.
-type Clocks struct{ Begin, Middle, End string }
+// clocks are the texts below a picture: when it begins, its middle, and when it ends.
+type clocks struct{ Begin, Middle, End string }
 
-func clocksOf(from, before time.Time) Clocks {
+func clocksOf(from, before time.Time) clocks {
 	layout := "15:04"
 	if before.Sub(from) > 36*time.Hour {
 		layout = "Jan 2"
@@ -42,7 +42,7 @@ func clocksOf(from, before time.Time) Clocks {
 		layout = "Jan 2 15:04"
 	}
 	text := func(at time.Time) string { return at.UTC().Format(layout) }
-	return Clocks{text(from), text(from.Add(before.Sub(from) / 2)), text(before)}
+	return clocks{text(from), text(from.Add(before.Sub(from) / 2)), text(before)}
 }
 
 // outcome is how many runs ended in a way.

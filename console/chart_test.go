@@ -72,7 +72,7 @@ func TestThePictureOfLeasesHasABarForEachTenure(t *testing.T) {
 	tenure := func(lease string, jobType int32, holder string, taken, ended int) operate.Tenure {
 		h := operate.Tenure{Lease: lease, JobType: jobType, Holder: holder, Instance: holder, Taken: at(taken)}
 		if ended >= 0 {
-			h.Ended, h.How = at(ended), operate.TenureAsked
+			h.Ended, h.How = at(ended), "asked"
 		}
 		return h
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/nearby"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -54,10 +55,6 @@ const (
 	Drain Verb = "drain"
 )
 
-// Permit reports whether the sender of a request may do something with a job type. It is asked on the server for each type that a
-// page shows and for each change.
-type Permit func(r *http.Request, do Verb, jobType int32) bool
-
 // FromThisMachine permits everything to programs on this machine, and nothing to others. A request that a proxy has passed on is
 // somebody else's, and so is one that a foreign page sends; a link there may lead here. It is what a console without [WithPermit] asks.
 //
@@ -68,9 +65,12 @@ func FromThisMachine(r *http.Request, _ Verb, _ int32) bool { return nearby.From
 // Option changes how a console looks, or to whom.
 type Option func(*console)
 
-// WithPermit asks a function of yours who may do what, instead of [FromThisMachine]. Users and their passwords are the
-// application's: put the handler behind its login.
-func WithPermit(permit Permit) Option { return func(c *console) { c.permit = permit } }
+// WithPermit asks a function of yours whether the sender of a request may do something with a job type, instead of [FromThisMachine]. It is
+// asked on the server for each type that a page shows and for each change. Users and their passwords are the application's: put the handler
+// behind its login.
+func WithPermit(permit func(r *http.Request, do Verb, jobType int32) bool) Option {
+	return func(c *console) { c.permit = permit }
+}
 
 // WithTitle puts a name at the top of the pages, such as "shop, production".
 func WithTitle(title string) Option { return func(c *console) { c.title = title } }
@@ -102,7 +102,7 @@ func addressOf(r *http.Request) string {
 type console struct {
 	jobs     *queue_job.Jobs
 	ex       queue_job.Executor
-	permit   Permit
+	permit   func(r *http.Request, do Verb, jobType int32) bool
 	title    string
 	mask     func(string) string
 	actor    func(*http.Request) string
@@ -110,9 +110,9 @@ type console struct {
 	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
 	fleet    shared[*fleet]
 	types    shared[[]queue_job.Type]
-	errors   shared[*operate.Errors]
+	errors   shared[*faces.Errors]
 	health   shared[*operate.Health]
-	kept     shared[*operate.Kept]
+	kept     shared[*faces.Kept]
 	activity shared[*activity]
 	lists    sharedBy[listKey, found]
 	pasts    sharedBy[pastKey, told]
@@ -129,7 +129,7 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*operate.Kept]{fresh: healthFresh},
+	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
 		activity: shared[*activity]{fresh: activityFresh},
 		lists:    sharedBy[listKey, found]{most: listsMax}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {

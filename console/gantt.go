@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 )
 
 // gantt is who had which lease, as a picture: a line for each lease, and a bar for each time that an instance had it.
 type gantt struct {
-	Clocks
+	Clocks  clocks
 	Lines   []ganttLine
 	Holders []ganttHolder // the latest of them
 	Others  int           // holders that are not among these
@@ -144,7 +145,7 @@ func tenureText(t *operate.Tenure) string {
 // howText says in a few words how a tenure ended.
 func howText(t operate.Tenure) string {
 	switch {
-	case t.How != operate.TenureHeld:
+	case t.How != "":
 		return endText(t.How)
 	case t.Over:
 		return "not known yet"
@@ -152,14 +153,14 @@ func howText(t operate.Tenure) string {
 	return "held"
 }
 
-func endText(how operate.TenureEnd) string {
+func endText(how string) string {
 	switch how {
-	case operate.TenureReleased:
+	case store.Released:
 		return "given back"
-	case operate.TenureAsked:
+	case store.Asked:
 		return "handed over"
-	case operate.TenureExpired:
+	case store.Expired:
 		return "expired: its holder said nothing"
 	}
-	return string(how)
+	return how
 }

@@ -41,7 +41,7 @@ func (c *console) showHealth(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		h = operate.HealthOf(fleet.types, fleet.Instances, fleet.Now)
+		h = operate.HealthOf(fleet.Fleet, nil)
 	}
 	*seen.Health = *h // the others see more, or less
 	mayNotSee := func(jobType int32) bool { return !c.permit(r, See, jobType) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -34,7 +35,17 @@ var functions = template.FuncMap{
 	"about":   about,
 	"decimal": decimal,
 	"kept":    kept,
+	"beside":  workersBeside,
 	"upper":   func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
+}
+
+// workersBeside is how many handlers of a type may run at a time, to be shown beside how many run. That is told at another moment, by the
+// leases; if it is more than the holders had workers then, as when somebody has just lowered them, or no holder has told, it is 0.
+func workersBeside(t *operate.Type) int {
+	if t.Memory == nil || t.Running > t.Memory.Workers {
+		return 0
+	}
+	return t.Memory.Workers
 }
 
 // clock says a time in UTC, as people read it. Zero: nothing.
@@ -80,11 +91,7 @@ func (c *console) typesFor(r *http.Request) ([]*operate.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.visible(r, fleet), nil
-}
-
-func (c *console) visible(r *http.Request, f *fleet) []*operate.Type {
-	return slices.DeleteFunc(slices.Clone(f.types), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) })
+	return slices.DeleteFunc(slices.Clone(fleet.types), func(t *operate.Type) bool { return !c.permit(r, See, t.JobType) }), nil
 }
 
 // fleet is what a look at the instances has shown.
@@ -99,7 +106,7 @@ func (c *console) fleetNow(r *http.Request) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &fleet{f, operate.TypesOf(f)}, nil
+		return &fleet{f, operate.HealthOf(f, nil).Types}, nil
 	})
 }
 
@@ -141,7 +148,7 @@ func (c *console) overview(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &overview{Health: operate.HealthOf(c.visible(r, fleet), fleet.Instances, fleet.Now), fleet: fleet}
+	o := &overview{Health: operate.HealthOf(fleet.Fleet, func(jobType int32) bool { return c.permit(r, See, jobType) }), fleet: fleet}
 	for _, i := range fleet.Instances {
 		o.Running += i.Running
 	}
@@ -220,14 +227,14 @@ func (c *console) typeOf(r *http.Request) (int32, error) {
 const runsForErrors = 500
 
 func (c *console) showErrors(r *http.Request) (any, error) {
-	all, err := c.errors.get(r.Context(), func(ctx context.Context) (*operate.Errors, error) {
-		return operate.LatestErrors(ctx, c.jobs, c.ex, runsForErrors)
+	all, err := c.errors.get(r.Context(), func(ctx context.Context) (*faces.Errors, error) {
+		return faces.LatestErrors(ctx, c.jobs, c.ex, runsForErrors)
 	})
 	if err != nil {
 		return nil, err
 	}
 	seen := *all
-	seen.Groups = slices.DeleteFunc(slices.Clone(all.Groups), func(g operate.ErrorGroup) bool { return !c.permit(r, See, g.JobType) })
+	seen.Groups = slices.DeleteFunc(slices.Clone(all.Groups), func(g faces.ErrorGroup) bool { return !c.permit(r, See, g.JobType) })
 	return seen, nil
 }
 

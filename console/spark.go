@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/internal/faces"
 )
 
 // lastHour is what the small pictures of the overview show.
@@ -59,7 +59,7 @@ func (c *console) activityOf(r *http.Request, fleet *fleet) (*activity, error) {
 			}
 		}
 		from, before := lastHour.until(time.Now())
-		busy, err := operate.Activity(ctx, c.jobs, c.ex, held, from, before, lastHour.step)
+		busy, err := faces.Activity(ctx, c.jobs, c.ex, held, from, before, lastHour.step)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -15,20 +16,20 @@ import (
 type whatIf struct {
 	*operate.Type
 	past
-	Asked  map[string]string   // the form's fields
-	Usual  operate.StartLimits // as they are
-	Limits operate.StartLimits
+	Asked  map[string]string // the form's fields
+	Usual  faces.StartLimits // as they are
+	Limits faces.StartLimits
 	// Settable are the limits that were asked for, if the type can be limited to them. Nil: it cannot, or nothing was asked.
 	Settable *queue_job.Limits
 	Within   time.Duration
 	Played   []played // as it was, as the model says it, and with other limits
-	Advice   operate.Advice
+	Advice   faces.Advice
 }
 
 // played is a past, real or of the model.
 type played struct {
 	What    string
-	Limits  operate.StartLimits
+	Limits  faces.StartLimits
 	Started int64
 	Delays  quantiles
 	Model   bool
@@ -57,8 +58,8 @@ func (c *console) showWhatIf(r *http.Request) (any, error) {
 }
 
 // ask reads the limits that the form asks for. A field that is empty is as the type has it.
-func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
-	limits := operate.LimitsOf(&p.Known)
+func (p *whatIf) ask(r *http.Request) (faces.StartLimits, error) {
+	limits := faces.LimitsOf(&p.Known)
 	p.Usual = limits
 	p.Asked = map[string]string{}
 	for _, field := range []struct {
@@ -83,7 +84,7 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 		p.Asked[field.name] = text
 	}
 	if rate := p.Asked["rate"]; rate != "" && p.Asked["burst"] == "" {
-		limits.Burst = operate.BurstAt(&p.Known, limits.Rate)
+		limits.Burst = faces.BurstAt(&p.Known, limits.Rate)
 	}
 	if asked, err := limitsOf(p.Asked["workers"], p.Asked["rate"]); err == nil && asked != (queue_job.Limits{}) && p.Asked["burst"] == "" {
 		asked.Workers, asked.RatePerSecond = cmp.Or(asked.Workers, p.Known.Limits.Workers), cmp.Or(asked.RatePerSecond, p.Known.Limits.RatePerSecond)
@@ -102,7 +103,7 @@ func (p *whatIf) ask(r *http.Request) (operate.StartLimits, error) {
 
 // play replays the past with the type's limits, and with the limits that were asked for.
 func (p *whatIf) play() {
-	past := operate.PastOf(p.Type, p.periods)
+	past := faces.PastOf(p.Type, p.periods)
 	p.Played = []played{
 		{What: "As it was", Limits: p.Usual, Started: p.Started,
 			Delays: p.Delays, Heat: p.Heat, Waiting: int64(past.Waiting), More: past.More, Untold: past.At.IsZero()},
@@ -111,11 +112,11 @@ func (p *whatIf) play() {
 	if p.Limits != p.Usual {
 		p.Played = append(p.Played, playedAgain("The model, changed", past, p.Limits))
 	}
-	p.Advice = operate.Advise(past, p.Usual, p.Limits, p.Within)
+	p.Advice = faces.Advise(past, p.Usual, p.Limits, p.Within)
 }
 
-func playedAgain(what string, past *operate.Past, l operate.StartLimits) played {
-	r := operate.WhatIf(past, l)
+func playedAgain(what string, past *faces.Past, l faces.StartLimits) played {
+	r := faces.WhatIf(past, l)
 	steps := make([]operate.Period, len(r.Steps))
 	for i := range r.Steps {
 		steps[i].Delays = r.Steps[i].Delays

@@ -32,7 +32,9 @@ type Health struct {
 // Finding is something that somebody should know.
 type Finding struct {
 	Severity Severity
-	Kind     FindingKind
+	// Kind is what sort of finding it is, for programs: "limited", "paused", "nobody runs it", "late", "no instance", "put off", "left alone",
+	// "statements fail", "silent", "about to stop" or "all runs fail".
+	Kind string
 	// JobType is the type that it is about, and Name what it is called. Nil: it is about no type.
 	JobType *int32
 	Name    string
@@ -56,33 +58,31 @@ const (
 
 func (s Severity) String() string { return [...]string{"note", "warning", "critical"}[s] }
 
-// FindingKind is a sort of [Finding].
-type FindingKind string
-
+// The kinds of findings.
 const (
-	// LimitedType: somebody has set limits that are below the configuration of the type. It is a note.
-	LimitedType FindingKind = "limited"
-	// PausedType: the type is paused. It is a note, and a warning after an hour: somebody may have forgotten it.
-	PausedType FindingKind = "paused"
-	// Unheld: nobody runs the type, or some of its shards. It is critical if jobs are late by that.
-	Unheld FindingKind = "nobody runs it"
-	// LateType: jobs of the type have been due for some time.
-	LateType FindingKind = "late"
-	// NoInstances: no process is there that would run anything.
-	NoInstances FindingKind = "no instance"
-	// PutOffType: handlers have put jobs of the type off ([queue_job.Defer]), the first of them half a minute ago or more. It is a note if
+	// limitedType: somebody has set limits that are below the configuration of the type. It is a note.
+	limitedType = "limited"
+	// pausedType: the type is paused. It is a note, and a warning after an hour: somebody may have forgotten it.
+	pausedType = "paused"
+	// unheld: nobody runs the type, or some of its shards. It is critical if jobs are late by that.
+	unheld = "nobody runs it"
+	// lateType: jobs of the type have been due for some time.
+	lateType = "late"
+	// noInstances: no process is there that would run anything.
+	noInstances = "no instance"
+	// putOffType: handlers have put jobs of the type off ([queue_job.Defer]), the first of them half a minute ago or more. It is a note if
 	// they did not say what the jobs wait for.
-	PutOffType FindingKind = "put off"
-	// LeftAloneType: jobs are so old that their holders leave them alone, see [queue_job.Config.FirstPullDay]. It is a note.
-	LeftAloneType FindingKind = "left alone"
-	// FailingStatements: statements of an instance fail.
-	FailingStatements FindingKind = "statements fail"
-	// SilentHolder: an instance holds leases, and has told nothing for minutes. It may be frozen or dead, and its leases last on.
-	SilentHolder FindingKind = "silent"
-	// LeavingHolder: an instance is about to stop, and nobody has taken its leases. It is a note if another instance is there.
-	LeavingHolder FindingKind = "about to stop"
-	// FailingRuns: runs of the type fail, and none has succeeded since its holders took their leases.
-	FailingRuns FindingKind = "all runs fail"
+	putOffType = "put off"
+	// leftAloneType: jobs are so old that their holders leave them alone, see [queue_job.Config.FirstPullDay]. It is a note.
+	leftAloneType = "left alone"
+	// failingStatements: statements of an instance fail.
+	failingStatements = "statements fail"
+	// silentHolder: an instance holds leases, and has told nothing for minutes. It may be frozen or dead, and its leases last on.
+	silentHolder = "silent"
+	// leavingHolder: an instance is about to stop, and nobody has taken its leases. It is a note if another instance is there.
+	leavingHolder = "about to stop"
+	// failingRuns: runs of the type fail, and none has succeeded since its holders took their leases.
+	failingRuns = "all runs fail"
 )
 
 const (
@@ -109,7 +109,7 @@ func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, aft
 	if err != nil {
 		return nil, err
 	}
-	h := &Health{At: fleet.Now, Types: TypesOf(fleet), Instances: fleet.Instances, After: after}
+	h := &Health{At: fleet.Now, Types: typesOf(fleet), Instances: fleet.Instances, After: after}
 	types := make([]int32, len(h.Types))
 	for i, t := range h.Types {
 		types[i] = t.JobType
@@ -143,9 +143,13 @@ func runningOf(types []*Type) map[int32][]int64 {
 	return terms
 }
 
-// HealthOf judges by what holders have told alone, and reads nothing. Now is the [queue_job.Fleet.Now] of what was read.
-func HealthOf(types []*Type, instances []queue_job.Instance, now time.Time) *Health {
-	h := &Health{At: now, Types: types, Instances: instances}
+// HealthOf judges by what holders have told alone, and reads nothing: the fleet was read by [queue_job.Jobs.Fleet]. Types of which seen is false
+// are left out; nil: none are.
+func HealthOf(fleet *queue_job.Fleet, seen func(jobType int32) bool) *Health {
+	h := &Health{At: fleet.Now, Types: typesOf(fleet), Instances: fleet.Instances}
+	if seen != nil {
+		h.Types = slices.DeleteFunc(h.Types, func(t *Type) bool { return !seen(t.JobType) })
+	}
 	h.judge()
 	return h
 }
@@ -162,7 +166,7 @@ func (h *Health) judge() {
 		}
 	}
 	if len(h.Instances) == 0 && len(h.Types) > 0 {
-		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: NoInstances, Text: "No instance is there.", Remedy: "Start one."})
+		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: noInstances, Text: "No instance is there.", Remedy: "Start one."})
 	}
 	h.judgeHolders()
 	h.judgeSilent()
@@ -184,8 +188,8 @@ func (h *Health) judgeHolders() {
 		for _, f := range t.Memory.Failing {
 			if !told[f.Holder] {
 				told[f.Holder] = true
-				h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: FailingStatements, Remedy: failingRemedy,
-					Text: fmt.Sprintf("Statements of %s have failed for %s. The last one: %s.", f.Holder, roughly(h.At.Sub(f.Since)), f.Latest)})
+				h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: failingStatements, Remedy: failingRemedy,
+					Text: fmt.Sprintf("Statements of %s have failed for %s. The last one: %s.", f.Holder, words.Roughly(h.At.Sub(f.Since)), f.Latest)})
 			}
 		}
 	}
@@ -202,14 +206,14 @@ func (h *Health) judgeSilent() {
 		for _, by := range t.Memory.toldBy {
 			if silent := h.At.Sub(by.at); silent >= silentLong && !told[by.holder] {
 				told[by.holder] = true
-				f := Finding{Severity: Warning, Kind: SilentHolder}
+				f := Finding{Severity: Warning, Kind: silentHolder}
 				if h.renews(t, by.lease) {
 					f.Text = fmt.Sprintf("%s holds %s, and has not told for %s what waits there, although it renews the lease.",
-						by.holder, by.lease, roughly(silent))
+						by.holder, by.lease, words.Roughly(silent))
 					f.Remedy = "See to that process, and to what its user may write. Its log has the errors."
 				} else {
 					f.Text = fmt.Sprintf("%s holds %s, and has told nothing for %s. If it has died, others go on in %s.",
-						by.holder, by.lease, roughly(silent), roughly(t.until(by.lease).Sub(h.At)))
+						by.holder, by.lease, words.Roughly(silent), words.Roughly(t.until(by.lease).Sub(h.At)))
 					f.Remedy = "See to that process. If it has died, break the lease (lease break): then others go on at once."
 				}
 				h.Findings = append(h.Findings, f)
@@ -232,7 +236,7 @@ func (h *Health) judgeLeaving() {
 	}
 	for _, i := range h.Instances {
 		if i.Leaving && len(i.Leases) > 0 {
-			h.Findings = append(h.Findings, Finding{Severity: severity, Kind: LeavingHolder, Remedy: "Start an instance that has these types.",
+			h.Findings = append(h.Findings, Finding{Severity: severity, Kind: leavingHolder, Remedy: "Start an instance that has these types.",
 				Text: fmt.Sprintf("%s@%s/%d is about to stop, and starts no more jobs of what nobody takes: %s.",
 					i.Service, i.Host, i.Process, someOf(i.Leases))})
 		}
@@ -295,7 +299,7 @@ func (h *Health) whatRuns() string {
 		switch {
 		case !t.Paused.IsZero():
 			paused++
-		case t.Dormant():
+		case t.dormant():
 			dormant++
 		case t.Held == 0:
 			deserted++
@@ -327,7 +331,7 @@ func (h *Health) whatIsLate() string {
 	silent, leftAlone, longest := 0, 0, time.Duration(0)
 	for _, t := range h.Types {
 		switch m := t.Memory; {
-		case t.Held == 0 && (h.Late != nil || t.Dormant()):
+		case t.Held == 0 && (h.Late != nil || t.dormant()):
 		case t.Held == 0 || m == nil || h.At.Sub(m.AsOf) > toldFor:
 			silent++
 		default:
@@ -340,7 +344,7 @@ func (h *Health) whatIsLate() string {
 	}
 	switch {
 	case longest >= time.Second:
-		return fmt.Sprintf("The job that has waited longest has been due for %s.", roughly(longest))
+		return fmt.Sprintf("The job that has waited longest has been due for %s.", words.Roughly(longest))
 	case silent > 0:
 		return fmt.Sprintf("What waits of %s is not known.", ofThem(silent))
 	case leftAlone > 0:
@@ -381,11 +385,11 @@ const (
 
 // judgeType judges a type.
 func (h *Health) judgeType(t *Type) {
-	say := func(severity Severity, kind FindingKind, remedy, format string, args ...any) {
+	say := func(severity Severity, kind string, remedy, format string, args ...any) {
 		h.Findings = append(h.Findings, Finding{severity, kind, &t.JobType, t.Name, fmt.Sprintf(format, args...), remedy})
 	}
 	if lowered := t.Known.Lowered(); lowered != (queue_job.Limits{}) {
-		say(Note, LimitedType, "Take that back when what it calls allows it.", "Somebody has limited it to %v.", lowered)
+		say(Note, limitedType, "Take that back when what it calls allows it.", "Somebody has limited it to %v.", lowered)
 	}
 	late := h.Late[t.JobType]
 	switch m := t.Memory; {
@@ -405,25 +409,25 @@ func (h *Health) judgeType(t *Type) {
 		if behind != "" {
 			severity = Warning
 		}
-		say(severity, PausedType, "Resume it when its jobs may run.", "It has been paused for %s.%s%s", roughly(since), ends, behind)
+		say(severity, pausedType, "Resume it when its jobs may run.", "It has been paused for %s.%s%s", words.Roughly(since), ends, behind)
 	case t.Held == 0 && late > 0:
-		say(Critical, Unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", h.lateText(late), h.After)
+		say(Critical, unheld, "Start an instance that has the type.", "Nobody runs it, and %s fell due more than %v ago.", h.lateText(late), h.After)
 	case t.Held == 0 && t.ranLately(h.At):
-		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs it.")
+		say(Warning, unheld, "Start an instance that has the type.", "Nobody runs it.")
 	case t.Held == 0:
 	case t.Held < len(t.Leases):
-		say(Warning, Unheld, "Start an instance that has the type.", "Nobody runs some of its shards: %d of %d are held.", t.Held, len(t.Leases))
+		say(Warning, unheld, "Start an instance that has the type.", "Nobody runs some of its shards: %d of %d are held.", t.Held, len(t.Leases))
 	case late > 0:
-		say(Warning, LateType, lateRemedy(t), "%s fell due more than %v ago.%s", upper(h.lateText(late)), h.After, busyText(t))
+		say(Warning, lateType, lateRemedy(t), "%s fell due more than %v ago.%s", upper(h.lateText(late)), h.After, busyText(t))
 	case m != nil && m.Overdue > lateInMemory:
-		say(Warning, LateType, lateRemedy(t), "A job has been due for %s, and %s.%s", roughly(m.Overdue), dueText(m), busyText(t))
+		say(Warning, lateType, lateRemedy(t), "A job has been due for %s, and %s.%s", words.Roughly(m.Overdue), dueText(m), busyText(t))
 	}
 	if m := t.Memory; m != nil && m.LeftAlone > 0 {
-		say(Note, LeftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.",
+		say(Note, leftAloneType, leftAloneRemedy, "%s left alone by their age (FirstPullDay), and will not run by themselves.",
 			upper(are(m.LeftAlone, "job")))
 	}
 	if m := t.Memory; m != nil && m.allFail() {
-		say(Warning, FailingRuns, "See what they ended with: job errors, or the page Errors of the console.",
+		say(Warning, failingRuns, "See what they ended with: job errors, or the page Errors of the console.",
 			"None of its %d runs has succeeded since its holders took it; %s.", m.failed(), m.failedText())
 	}
 	if t.Paused.IsZero() && t.Memory != nil && t.Memory.PutOff != nil && h.At.Sub(t.Memory.PutOff.Since) >= putOffLong {
@@ -431,7 +435,7 @@ func (h *Health) judgeType(t *Type) {
 		if len(t.Memory.PutOff.Causes) > 0 {
 			severity, remedy = Warning, "See to what they wait for."
 		}
-		say(severity, PutOffType, remedy, "%s", putOffText(t.Memory.PutOff, h.At))
+		say(severity, putOffType, remedy, "%s", putOffText(t.Memory.PutOff, h.At))
 	}
 }
 
@@ -442,11 +446,11 @@ func (h *Health) behindPause(t *Type) string {
 	late := h.Late[t.JobType]
 	switch m := t.Memory; {
 	case late > 0 && m != nil && m.Overdue > h.After:
-		return fmt.Sprintf(" Behind it, %s fell due more than %v ago, the first %s ago.", h.lateText(late), h.After, roughly(m.Overdue))
+		return fmt.Sprintf(" Behind it, %s fell due more than %v ago, the first %s ago.", h.lateText(late), h.After, words.Roughly(m.Overdue))
 	case late > 0:
 		return fmt.Sprintf(" Behind it, %s fell due more than %v ago.", h.lateText(late), h.After)
 	case m != nil && m.Overdue > lateInMemory:
-		return fmt.Sprintf(" Behind it, %s, the first for %s.", dueText(m), roughly(m.Overdue))
+		return fmt.Sprintf(" Behind it, %s, the first for %s.", dueText(m), words.Roughly(m.Overdue))
 	}
 	return ""
 }
@@ -467,7 +471,7 @@ const causesShown = 3
 
 // putOffText says which jobs are put off, and why.
 func putOffText(p *queue_job.PutOff, now time.Time) string {
-	text := fmt.Sprintf("%s put off by its handler, the first of them for %s", are(p.Jobs, "job"), roughly(now.Sub(p.Since)))
+	text := fmt.Sprintf("%s put off by its handler, the first of them for %s", are(p.Jobs, "job"), words.Roughly(now.Sub(p.Since)))
 	if p.AtLeast {
 		text = "At least " + text
 	}
@@ -540,6 +544,3 @@ func lateRemedy(t *Type) string {
 	}
 	return "Ask why of one of them: job explain, or its page in the console."
 }
-
-// roughly says a span in its largest unit or two.
-func roughly(d time.Duration) string { return words.Span(d.Round(time.Second)) }

@@ -92,7 +92,7 @@ func TestAHolderWhoseStatementsFailIsFoundOnceForAllItsTypes(t *testing.T) {
 	now := time.Now()
 	typeOf := func(jobType int32, holder, latest string) *Type {
 		line := queue_job.Line{Lease: fmt.Sprint("job-", jobType), JobType: jobType, Instance: "there", Told: now, FailingSince: now.Add(-time.Minute), Failing: latest}
-		return TypesOf(&queue_job.Fleet{Lines: []queue_job.Line{line}, Leases: []queue_job.Lease{{Name: line.Lease, JobType: jobType, Holder: holder}}})[0]
+		return typesOf(&queue_job.Fleet{Lines: []queue_job.Line{line}, Leases: []queue_job.Lease{{Name: line.Lease, JobType: jobType, Holder: holder}}})[0]
 	}
 	h := &Health{At: now, Instances: make([]queue_job.Instance, 2), Types: []*Type{
 		typeOf(1, "shop@web-1/17", "mark jobs: no space left"), typeOf(2, "shop@web-1/17", "mark jobs: no space left"),

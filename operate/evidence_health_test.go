@@ -84,7 +84,7 @@ func TestNoFindingContradictsItsEvidence(t *testing.T) {
 	for seed := range seedsOf(t, 10_000) {
 		e := evidence{rand.New(rand.NewPCG(uint64(seed), 2))}
 		fleet := e.fleet()
-		h := &Health{At: now, Types: TypesOf(fleet), Instances: fleet.Instances, After: time.Minute}
+		h := &Health{At: now, Types: typesOf(fleet), Instances: fleet.Instances, After: time.Minute}
 		if e.one(2) {
 			h.Late, h.AtLeast = map[int32]int64{}, e.one(5)
 			for jobType := range int32(5) {
@@ -230,19 +230,19 @@ func (v *view) claims(f *Finding) []claim {
 			is, renews, _ := silent(said[1], said[2], said[3])
 			return is && renews
 		}},
-		{`See to that process, and to what its user may write\. Its log has the errors\.`, func([]string) bool { return f.Kind == SilentHolder }},
+		{`See to that process, and to what its user may write\. Its log has the errors\.`, func([]string) bool { return f.Kind == silentHolder }},
 		{`(\S+) holds (\S+), and has told nothing for (\d+\w(?: \d+\w)?)\. If it has died, others go on in (\d+\w(?: \d+\w)?)\.`, func(said []string) bool {
 			is, renews, left := silent(said[1], said[2], said[3])
 			return is && !renews && about(said[4], left)
 		}},
-		{`See to that process\. If it has died, break the lease \(lease break\): then others go on at once\.`, func([]string) bool { return f.Kind == SilentHolder }},
+		{`See to that process\. If it has died, break the lease \(lease break\): then others go on at once\.`, func([]string) bool { return f.Kind == silentHolder }},
 		{`shop@web-(\d)/17 is about to stop, and starts no more jobs of what nobody takes: (\S+(?:, \S+)*?)(?: and (\d+) more)?\.`, func(said []string) bool {
 			i := v.h.Instances[number(said[1])]
 			there := slices.ContainsFunc(v.h.Instances, func(i queue_job.Instance) bool { return !i.Leaving })
 			names := strings.Split(said[2], ", ")
 			return i.Leaving && slices.Equal(names, i.Leases[:len(names)]) && len(names)+number(said[3]) == len(i.Leases) && (f.Severity == Note) == there
 		}},
-		{`Start an instance that has these types\.`, func([]string) bool { return f.Kind == LeavingHolder }},
+		{`Start an instance that has these types\.`, func([]string) bool { return f.Kind == leavingHolder }},
 		{`None of its (\d+) runs has succeeded since its holders took it; (their jobs are retried|(\d+) jobs? (?:has|have) failed for good)\.`, func(said []string) bool {
 			retried, failed, others := 0, 0, 0
 			for _, l := range v.lines {
@@ -259,7 +259,7 @@ func (v *view) claims(f *Finding) []claim {
 			}
 			return number(said[1]) == retried+failed && retried+failed >= 10 && others == 0 && number(said[3]) == failed
 		}},
-		{`See what they ended with: job errors, or the page Errors of the console\.`, func([]string) bool { return f.Kind == FailingRuns }},
+		{`See what they ended with: job errors, or the page Errors of the console\.`, func([]string) bool { return f.Kind == failingRuns }},
 		{`It has been paused for (\d+\w(?: \d+\w)?)\.`, func(said []string) bool { return paused && about(said[1], now.Sub(v.kind.Paused)) }},
 		{`The pause ends at (\S+ \S+) UTC\.`, func(said []string) bool {
 			return said[1] == v.kind.PausedUntil.UTC().Format(time.DateTime) && v.kind.PausedUntil.After(now)
@@ -360,34 +360,34 @@ func (v *view) noneSucceeds() bool {
 
 // missing names what a fleet shows and no finding says.
 func missing(f *queue_job.Fleet, h *Health) string {
-	has := func(jobType int32, kinds ...FindingKind) bool {
+	has := func(jobType int32, kinds ...string) bool {
 		return slices.ContainsFunc(h.Findings, func(f Finding) bool {
 			return f.JobType != nil && *f.JobType == jobType && slices.Contains(kinds, f.Kind) && f.Severity >= Warning
 		})
 	}
 	for jobType, n := range h.Late {
-		if n > 0 && !has(jobType, LateType, Unheld, PausedType) {
+		if n > 0 && !has(jobType, lateType, unheld, pausedType) {
 			return fmt.Sprintf("%d jobs of type %d are late", n, jobType)
 		}
 	}
 	for _, i := range h.Instances {
 		if i.Leaving && len(i.Leases) > 0 && !slices.ContainsFunc(h.Findings, func(f Finding) bool {
-			return f.Kind == LeavingHolder && strings.HasPrefix(f.Text, fmt.Sprintf("shop@%s/17 ", i.Host))
+			return f.Kind == leavingHolder && strings.HasPrefix(f.Text, fmt.Sprintf("shop@%s/17 ", i.Host))
 		}) {
 			return fmt.Sprintf("%s is about to stop, and has %v", i.Host, i.Leases)
 		}
 	}
 	for _, l := range f.Lines {
-		if l.Overdue > 10*time.Second && !has(l.JobType, LateType, Unheld, PausedType) {
+		if l.Overdue > 10*time.Second && !has(l.JobType, lateType, unheld, pausedType) {
 			return fmt.Sprintf("%s has been overdue for %v", l.Lease, l.Overdue)
 		}
-		if now.Sub(l.Told) >= 2*time.Minute && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == SilentHolder }) {
+		if now.Sub(l.Told) >= 2*time.Minute && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == silentHolder }) {
 			return fmt.Sprintf("nothing was told of %s for %v", l.Lease, now.Sub(l.Told))
 		}
-		if runs := l.Runs[queue_job.JobStatusRetry] + l.Runs[queue_job.JobStatusFailed]; runs >= 10 && viewOf(f, h, &l.JobType).noneSucceeds() && !has(l.JobType, FailingRuns) {
+		if runs := l.Runs[queue_job.JobStatusRetry] + l.Runs[queue_job.JobStatusFailed]; runs >= 10 && viewOf(f, h, &l.JobType).noneSucceeds() && !has(l.JobType, failingRuns) {
 			return fmt.Sprintf("%d runs of %s have failed, and no other has ended", runs, l.Lease)
 		}
-		if l.Failing != "" && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == FailingStatements }) {
+		if l.Failing != "" && !slices.ContainsFunc(h.Findings, func(f Finding) bool { return f.Kind == failingStatements }) {
 			return "statements fail"
 		}
 	}

@@ -263,8 +263,9 @@ func (f *facts) gate(held *store.Seen) string {
 	case l.Gate.Limit == heldByPlaces:
 		return " Other types had all workers that its process may have (WithMaxWorkers)."
 	case l.Gate.Limit == heldByRate && l.Gate.Rate > 0:
+		next, takes := time.Duration(l.Gate.Next)*time.Millisecond, time.Duration(float64(waiting)/l.Gate.Rate*float64(time.Second))
 		return fmt.Sprintf(" The rate of %v a second was used up: the next job could start after %v. At this rate, what waited takes about %s.",
-			l.Gate.Rate, (time.Duration(l.Gate.Next) * time.Millisecond).Round(time.Millisecond), roughly(seconds(float64(waiting)/l.Gate.Rate)))
+			l.Gate.Rate, next.Round(time.Millisecond), words.Roughly(takes))
 	}
 	return ""
 }
@@ -620,4 +621,11 @@ func setBy(field string, lowered bool) string {
 		return "SetLimits, below " + field
 	}
 	return field
+}
+
+// asDivided is the configuration of a type with the number of shards that it has: each of them keeps a worker, and a burst.
+func asDivided(t *queue_job.Type) queue_job.Config {
+	cfg := t.Config
+	cfg.Shards = t.Shards
+	return cfg
 }

@@ -75,12 +75,6 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 	return f, true, nil
 }
 
-// databaseNow is the database's clock. By the clock of whoever looks, the last hour may be another one.
-func databaseNow(ctx context.Context, st *store.Store) (time.Time, error) {
-	_, now, err := st.Newest(ctx)
-	return clockAt(now), err
-}
-
 // clockAt is the moment of a second of unix time.
 func clockAt(second float64) time.Time { return time.UnixMilli(int64(math.Round(second * 1000))) }
 

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"math"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
@@ -11,14 +10,6 @@ import (
 // ends at twice the end of the one before; the last one, from twelve days on, has no end. Histograms of different times, types and
 // instances add up.
 type Histogram [store.Ranges]int64
-
-// RangeEnd is where a range ends. The next one begins there.
-func RangeEnd(i int) time.Duration {
-	if i >= store.Ranges-1 {
-		return math.MaxInt64
-	}
-	return time.Millisecond << i
-}
 
 // Count is how many durations there are.
 func (h *Histogram) Count() (n int64) {
@@ -47,16 +38,16 @@ func (h *Histogram) Quantile(part float64) time.Duration {
 		if below := float64(in); in > 0 && rank <= below {
 			var begin time.Duration
 			if i > 0 {
-				begin = RangeEnd(i - 1)
+				begin = store.RangeEnd(i - 1)
 			}
 			if i == store.Ranges-1 {
 				return begin
 			}
-			return begin + time.Duration(rank/below*float64(RangeEnd(i)-begin))
+			return begin + time.Duration(rank/below*float64(store.RangeEnd(i)-begin))
 		}
 		rank -= float64(in)
 	}
-	return RangeEnd(store.Ranges - 2) // rounded: the rank lies behind the last
+	return store.RangeEnd(store.Ranges - 2) // rounded: the rank lies behind the last
 }
 
 func histogramOf(counts []int64) (h Histogram) {

@@ -40,7 +40,7 @@ func TestQuantilesAtTheEdges(t *testing.T) {
 		t.Errorf("%v to %v", low, high)
 	}
 	longest[store.Ranges-1] = 2
-	if got := longest.Quantile(0.5); got != RangeEnd(store.Ranges-2) {
+	if got := longest.Quantile(0.5); got != store.RangeEnd(store.Ranges-2) {
 		t.Errorf("of the longest: %v", got)
 	}
 	one.Add(&longest)

@@ -58,34 +58,6 @@ func History(
 	return periodsOf(stats, from, before, step), nil
 }
 
-// Activity returns how busy job types were. For each type that has run anything, it adds up the runs that started and the runs that
-// ended in each step. The steps are those of [History]. Use it for many types: it reads one number for each type, minute and lease.
-func Activity(
-	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, jobTypes []int32, from, before time.Time, step time.Duration,
-) (map[int32][]int64, error) {
-	from, err := firstStep(from, before, step)
-	if err != nil {
-		return nil, fmt.Errorf("activity: %w", err)
-	}
-	st, err := bridge.QueueJob.StoreOf(jobs, ex)
-	if err != nil {
-		return nil, fmt.Errorf("activity: %w", err)
-	}
-	counted, err := st.Activity(ctx, jobTypes, from.Unix(), before.Unix())
-	if err != nil {
-		return nil, err
-	}
-	steps := int((before.Sub(from) + step - 1) / step)
-	busy := map[int32][]int64{}
-	for _, c := range counted {
-		if busy[c.JobType] == nil {
-			busy[c.JobType] = make([]int64, steps)
-		}
-		busy[c.JobType][int(time.Unix(c.Begin, 0).Sub(from)/step)] += c.Counted
-	}
-	return busy, nil
-}
-
 func firstStep(from, before time.Time, step time.Duration) (time.Time, error) {
 	seconds := int64(step / time.Second)
 	switch {

@@ -25,32 +25,17 @@ type Tenure struct {
 	Term             int64
 	// Taken and Ended are by the database's clock, to the millisecond. If Ended is zero, the lease is held, or nobody has held it since.
 	Taken, Ended time.Time
-	// How it ended.
-	How TenureEnd
+	// How it ended. "released": the holder gave the lease back, and no other instance asked for it; it stopped, or the type got another
+	// configuration or other shards. "asked": it gave the lease to an instance that asked for it. "lost": it could not renew the lease in
+	// time, and lived to say so. "expired": it has said nothing, and the next one has found the lease expired; its process died or hangs,
+	// or it is cut off from the database. Empty: the tenure has not ended, or its holder has died and there is no next one yet.
+	How string
 	// After is the holder before, and Gap for how long nobody held the lease between the two. Nil: it is not known.
 	After *Tenure
 	Gap   time.Duration
 	// Over: it has ended, or a later holder has had the lease, even if nobody has said yet how it ended.
 	Over bool
 }
-
-// TenureEnd is how a tenure ended.
-type TenureEnd string
-
-const (
-	// TenureHeld: it has not ended, or its holder has died and there is no next one yet.
-	TenureHeld TenureEnd = ""
-	// TenureReleased: the holder gave the lease back, and no other instance asked for it. It stopped, or the type got another
-	// configuration or other shards.
-	TenureReleased TenureEnd = store.Released
-	// TenureAsked: the holder gave the lease to an instance that asked for it.
-	TenureAsked TenureEnd = store.Asked
-	// TenureLost: the holder could not renew the lease in time, and lived to say so.
-	TenureLost TenureEnd = store.Lost
-	// TenureExpired: the holder has said nothing, and the next one has found the lease expired. Its process died or hangs, or it is cut
-	// off from the database.
-	TenureExpired TenureEnd = store.Expired
-)
 
 // TenureFilter says which tenures [LeaseHistory] returns.
 type TenureFilter struct {
@@ -96,7 +81,7 @@ func tenureOf(row *store.Tenure) (t Tenure, ok bool) {
 	}
 	t = Tenure{
 		Lease: row.Lease, JobType: jobType, Shard: shard, Instance: share.OwnerOf(row.Owner).Instance, Holder: share.Readable(row.Owner),
-		Term: row.Term, Taken: time.UnixMilli(row.Taken), How: TenureEnd(row.How),
+		Term: row.Term, Taken: time.UnixMilli(row.Taken), How: row.How,
 	}
 	if row.Ended > 0 {
 		t.Ended = time.UnixMilli(row.Ended)

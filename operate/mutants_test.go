@@ -58,11 +58,11 @@ var mutants = []mutant.Mutant{
 	{Name: "verdict: what nobody has told is not late", File: "operate/check.go", Old: "case silent > 0:", New: "case false:"},
 	{Name: "verdict: what is put off is not late", File: "operate/check.go", Old: "longest = max(longest, h.At.Sub(m.PutOff.Since))", New: "_ = m.PutOff"},
 	{Name: "state: a type of which some shards are held runs", File: "operate/types.go", Old: "case t.Held < len(t.Leases):\n\t\treturn fmt", New: "case t.Held < 0:\n\t\treturn fmt"},
-	{Name: "advice: a model that is off advises", File: "operate/whatif.go", Old: "if a.Doubt = c.doubt(had); a.Doubt != \"\"", New: "if c.doubt(had) == \"never\""},
-	{Name: "advice: a run that starts asks for no retry", File: "operate/whatif.go", Old: "\t\t\tc.echo(retried.due, i, c.before()+t, starts, takes)\n", New: "\n"},
-	{Name: "advice: no reserve", File: "operate/whatif.go", Old: "const reserve = 2.303", New: "const reserve = 0"},
-	{Name: "advice: what waits is not known", File: "operate/whatif.go", Old: "\tc.addWaiting()\n", New: "\n"},
-	{Name: "advice: rounded down", File: "operate/whatif.go", Old: "math.Ceil(rate/unit-1e-9)", New: "math.Floor(rate/unit+1e-9)"},
+	{Name: "advice: a model that is off advises", File: "internal/faces/whatif.go", Old: "if a.Doubt = c.doubt(had); a.Doubt != \"\"", New: "if c.doubt(had) == \"never\""},
+	{Name: "advice: a run that starts asks for no retry", File: "internal/faces/whatif.go", Old: "\t\t\tc.echo(retried.due, i, c.before()+t, starts, takes)\n", New: "\n"},
+	{Name: "advice: no reserve", File: "internal/faces/whatif.go", Old: "const reserve = 2.303", New: "const reserve = 0"},
+	{Name: "advice: what waits is not known", File: "internal/faces/whatif.go", Old: "\tc.addWaiting()\n", New: "\n"},
+	{Name: "advice: rounded down", File: "internal/faces/whatif.go", Old: "math.Ceil(rate/unit-1e-9)", New: "math.Floor(rate/unit+1e-9)"},
 }
 
 const mutantsVariable = "PQ_SIM_MUTANTS" // "1", or a part of the mutants' names
@@ -86,7 +86,7 @@ func TestTheClaimsFindKnownContradictions(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			cmd, err := m.GoTest("..", "operate", t.TempDir(), "-vet=off", "-run=^(TestNo.*ContradictsItsEvidence|TestWhatIsAdvisedWouldHaveBeenEnough|TestARateIsRoundedUp)$", ".")
+			cmd, err := m.GoTest("..", "operate", t.TempDir(), "-vet=off", "-run=^(TestNo.*ContradictsItsEvidence|TestWhatIsAdvisedWouldHaveBeenEnough|TestARateIsRoundedUp)$", ".", "../internal/faces")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,7 +49,8 @@ type Operation struct {
 	// Actor is who asked for it, and Why the reason; see [queue_job.WithActor].
 	Actor, Why string
 	Change     Change
-	State      OperationState
+	// State is "open", "done" or "stopped".
+	State string
 	// The operation has looked at the jobs up to the id Reached, and looks at no job beyond the id Last.
 	Reached, Last uint64
 	// Changed is how many jobs it has changed, and Skipped how many had to stay as they were: they were in flight, in another state by
@@ -59,15 +60,6 @@ type Operation struct {
 	Worker  string
 	Touched time.Time
 }
-
-// OperationState is where an operation stands.
-type OperationState string
-
-const (
-	OperationOpen    OperationState = store.OperationOpen
-	OperationDone    OperationState = store.OperationDone
-	OperationStopped OperationState = store.OperationStopped
-)
 
 // ErrNoOperation is the cause of an error if an operation that was asked for is not there.
 var ErrNoOperation = errors.New("no such operation")
@@ -205,7 +197,7 @@ func operationOf(act *store.Act) Operation {
 	var stored bulk.Operation
 	_ = json.Unmarshal([]byte(act.Detail), &stored) // a later version may have written it
 	o := Operation{Id: act.ID, Begun: time.Unix(act.At, 0),
-		Actor: act.Actor, Why: act.Why, Change: changeOf(act.Verb, &stored), State: OperationState(act.State),
+		Actor: act.Actor, Why: act.Why, Change: changeOf(act.Verb, &stored), State: act.State,
 		Reached: act.Reached, Last: act.LastID, Changed: act.Changed, Skipped: act.Skipped, Worker: act.Worker}
 	if act.TouchedAt > 0 {
 		o.Touched = time.Unix(act.TouchedAt, 0)
@@ -287,22 +279,22 @@ func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor
 
 // Stop ends an operation between two of its transactions. What it has changed stays so. The result tells whether it was open.
 func Stop(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
-	return set(ctx, jobs, ex, id, OperationOpen, OperationStopped)
+	return set(ctx, jobs, ex, id, store.OperationOpen, store.OperationStopped)
 }
 
 // Resume lets a stopped operation go on where it was: jobs that it has passed are not looked at again, and the others are judged as they
 // are by then, see [Begin]. The result tells whether it was stopped.
 func Resume(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
-	return set(ctx, jobs, ex, id, OperationStopped, OperationOpen)
+	return set(ctx, jobs, ex, id, store.OperationStopped, store.OperationOpen)
 }
 
-func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, from, to OperationState) (changed bool, err error) {
+func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, from, to string) (changed bool, err error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
 			changed, err = st.SetOperation(ctx, id, string(from), string(to))
 			if actor, why := hidden.ActorOf(ctx); err == nil && changed && actor != "" {
-				verb := map[OperationState]string{OperationStopped: "stop", OperationOpen: "resume"}[to]
+				verb := map[string]string{store.OperationStopped: "stop", store.OperationOpen: "resume"}[to]
 				_, err = st.NoteAct(ctx, &store.Act{Actor: actor, Why: why, Verb: verb + " operation", Progress: store.Progress{Operation: id}})
 			}
 			return err

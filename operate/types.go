@@ -2,7 +2,6 @@ package operate
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -171,21 +170,12 @@ func (m *Memory) add(l *queue_job.Line, holder string) {
 	}
 }
 
-// WorkersBeside is how many handlers may run at a time, to be shown beside how many run. That is told at another moment, by the leases; if it
-// is more than the holders had workers then, as when somebody has just lowered them, or no holder has told, it is 0.
-func (t *Type) WorkersBeside(running int) int {
-	if t.Memory == nil || running > t.Memory.Workers {
-		return 0
-	}
-	return t.Memory.Workers
-}
-
 // State says in a few words whether the type's jobs run.
 func (t *Type) State() string {
 	switch {
 	case !t.Paused.IsZero():
 		return "paused"
-	case t.Dormant():
+	case t.dormant():
 		return "dormant"
 	case t.Held == 0:
 		return "nobody runs it"
@@ -195,21 +185,11 @@ func (t *Type) State() string {
 	return "runs"
 }
 
-// Dormant reports whether nobody runs the type because it had no work, see [queue_job.Config.DormantAfter].
-func (t *Type) Dormant() bool { return len(t.Leases) == 0 && t.Known.Config.DormantAfter > 0 }
+// dormant reports whether nobody runs the type because it had no work, see [queue_job.Config.DormantAfter].
+func (t *Type) dormant() bool { return len(t.Leases) == 0 && t.Known.Config.DormantAfter > 0 }
 
-// Types returns the job types that the database knows, in their order, with what their holders tell. It reads three small tables and
-// no job.
-func Types(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) ([]*Type, error) {
-	fleet, err := jobs.Fleet(ctx, ex)
-	if err != nil {
-		return nil, err
-	}
-	return TypesOf(fleet), nil
-}
-
-// TypesOf is [Types] of what was read already.
-func TypesOf(fleet *queue_job.Fleet) (types []*Type) {
+// typesOf returns the job types that the database knows, in their order, with what their holders tell.
+func typesOf(fleet *queue_job.Fleet) (types []*Type) {
 	byNumber := map[int32]*Type{}
 	of := func(number int32, name string) *Type {
 		t := byNumber[number]

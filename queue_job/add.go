@@ -18,10 +18,10 @@ import (
 const (
 	// ParamsMax is how many bytes of JSON the parameters of a job may have: a mebibyte.
 	ParamsMax = 1 << 20
-	// KeyMax is how many characters a business key may have.
-	KeyMax = 128
-	// MetaMax is how many characters the column meta holds.
-	MetaMax = 1024
+	// keyMax is how many characters a business key may have.
+	keyMax = 128
+	// metaMax is how many characters the column meta holds.
+	metaMax = 1024
 )
 
 // AddModelJob is a job to be added, with [Jobs.Add] for example. The first three fields are all that most jobs need. The
@@ -40,7 +40,7 @@ type AddModelJob struct {
 	// whole second. At most ten years, and only if StartTime is 0. Default 0: at once.
 	Delay time.Duration
 	// Key is the job's business key, an order number for example. Jobs are found, cancelled and changed by it, see [Key].
-	// At most [KeyMax] characters, without white space at either end. Default: none.
+	// At most 128 characters, without white space at either end. Default: none.
 	Key string
 	// Group is what [Config.OrderedByKey], [Config.MaxPerKey] and [Config.Shards] go by, if that is not the key: a customer, while
 	// the key is an order of theirs. It has the form of a key. Default: the key, so a job with the key "7" and a job of the group
@@ -57,7 +57,7 @@ type AddModelJob struct {
 	// say. [Unlimited] sets no limit. Default nil: the Config decides.
 	MaxRetries *int
 	// Meta is the job's metadata: texts that go with it from whoever adds it to its handler, beside the parameters, such as a
-	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most [MetaMax] characters as JSON. Default: none.
+	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most 1,024 characters as JSON. Default: none.
 	Meta map[string]string
 	// TypeName is what the type is called, for an [OnAdd] that names it, as a trace does. It is not stored. Default: the name of the [Define]
 	// that made the job, if one did.
@@ -357,8 +357,8 @@ func checkKey(key string) error {
 	switch n := utf8.RuneCountInString(key); {
 	case !utf8.ValidString(key):
 		return fmt.Errorf("%w: %q is not UTF-8", ErrBadKey, key)
-	case n > KeyMax:
-		return fmt.Errorf("%w: it has %d characters, the column holds %d", ErrBadKey, n, KeyMax)
+	case n > keyMax:
+		return fmt.Errorf("%w: it has %d characters, the column holds %d", ErrBadKey, n, keyMax)
 	case strings.TrimSpace(key) != key:
 		return fmt.Errorf("%w: %q has white space at an end, which some databases ignore; trim it", ErrBadKey, key)
 	case strings.ContainsRune(key, 0):
@@ -394,9 +394,9 @@ func encodeMeta(meta map[string]string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("metadata as JSON: %w", err)
 	}
-	if n := utf8.RuneCount(encoded); n > MetaMax {
+	if n := utf8.RuneCount(encoded); n > metaMax {
 		return "", fmt.Errorf("%w: metadata of %d characters as JSON, the column holds %d; pass what is large in the parameters",
-			ErrTextTooLong, n, MetaMax)
+			ErrTextTooLong, n, metaMax)
 	}
 	return string(encoded), nil
 }

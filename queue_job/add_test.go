@@ -320,7 +320,7 @@ func TestAJobWhoseTypeWasForgottenIsRefusedButNotByAddAsyncJob(t *testing.T) {
 }
 
 func TestAGroupHasTheFormOfAKey(t *testing.T) {
-	for group, wrong := range map[string]string{"7": "", "": "", " 7": "white space", strings.Repeat("x", KeyMax+1): "129 characters"} {
+	for group, wrong := range map[string]string{"7": "", "": "", " 7": "white space", strings.Repeat("x", keyMax+1): "129 characters"} {
 		db := &inserts{id: 1}
 		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}.With(WithKey("k"), WithGroup(group)))
 		if wrong == "" && err != nil || wrong != "" && (!errors.Is(err, ErrBadKey) || !strings.Contains(err.Error(), "group: ") || !strings.Contains(err.Error(), wrong) || db.query != "") {
@@ -347,7 +347,7 @@ func TestMetadataIsStoredAsJSONAndAJobWithoutItIsAPlainRow(t *testing.T) {
 }
 
 func TestMetadataUpToTheColumnsLengthPassesAndMoreIsRefusedWithBothLengths(t *testing.T) {
-	full := strings.Repeat("𝔘", MetaMax-len(`{"k":""}`))
+	full := strings.Repeat("𝔘", metaMax-len(`{"k":""}`))
 	for value, wrong := range map[string]string{full: "", full + "x": "1025 characters as JSON, the column holds 1024", "a\xff": "not UTF-8"} {
 		db := &inserts{id: 1}
 		_, err := jobsOfMySQL(t).Add(t.Context(), db, AddModelJob{JobType: 7}.With(WithMeta("k", value)))

@@ -55,13 +55,11 @@ func (d Definition[Params]) Decode(job *JobInfo) (params Params, err error) {
 type HandleOption func(*Config)
 
 // Retries sets how many times a job is retried, and how long it waits before each retry: [Waits] and [Exponential] make a
-// timing, and nil keeps the usual one. The number may be [Unlimited].
+// timing, and nil keeps the usual one. The number may be [Unlimited]; 0 makes a job's
+// first failure final.
 func Retries(most int, timing RetryTiming) HandleOption {
 	return func(c *Config) { c.NeedRetry, c.MaxRetries, c.RetryTiming = most != 0, most, timing }
 }
-
-// NoRetries makes a job's first failure final.
-func NoRetries() HandleOption { return Retries(0, nil) }
 
 // RenamedFrom says what the type was called before: [Config.RenamedFrom].
 func RenamedFrom(name string) HandleOption {
@@ -85,16 +83,16 @@ func Timeout(d time.Duration) HandleOption {
 }
 
 const (
-	// UsualRetries is how many times a job is retried if [Definition.Handle] is told nothing else. The first retry comes after
+	// usualRetries is how many times a job is retried if [Definition.Handle] is told nothing else. The first retry comes after
 	// two seconds at most, each further one after up to twice as long, but at most six hours: all together, the retries take two
 	// or three days.
-	UsualRetries = 25
+	usualRetries = 25
 
 	usualFirstWait, usualLongestWait = 2 * time.Second, 6 * time.Hour
 )
 
-// Handle returns a [Config] with ServiceName, JobType and HandleJobFunc set. A job that fails is retried [UsualRetries]
-// times, with growing waits; the options, or the fields of the Config, say otherwise. If a job's parameters are not JSON of
+// Handle returns a [Config] with ServiceName, JobType and HandleJobFunc set. A job that fails is retried 25 times,
+// with growing waits; the options, or the fields of the Config, say otherwise. If a job's parameters are not JSON of
 // the Go type, that is an error like any other: while a new version of a program replaces an older one, a job may have the parameters
 // of the one and run on the other, and a retry finds the right one. The reason is in the log table, see [Jobs.Attempts]. A field that the
 // Go type lacks, or that the job lacks, is no error: see "Changing a type" in docs/operations.md.
@@ -167,7 +165,7 @@ func outcomesByJob[Params any](err error, jobs []Typed[Params]) func(id uint64) 
 // config completes a Config that has its handler.
 func (d Definition[Params]) config(c Config, options []HandleOption) Config {
 	c.ServiceName, c.JobType = d.Name, d.JobType
-	c.NeedRetry, c.MaxRetries, c.backsOff, c.defined = true, UsualRetries, true, true
+	c.NeedRetry, c.MaxRetries, c.backsOff, c.defined = true, usualRetries, true, true
 	for _, set := range options {
 		set(&c)
 	}

@@ -21,11 +21,11 @@ func TestADefinedTypeRetriesWithGrowingWaitsUnlessItIsToldOtherwise(t *testing.T
 		retries     int
 		first, last time.Duration // the longest waits
 	}{
-		"by itself":               {mails.Handle(ignored), UsualRetries, 2 * time.Second, 6 * time.Hour},
-		"in batches":              {mails.HandleBatch(func(context.Context, []Typed[mail]) error { return nil }), UsualRetries, 2 * time.Second, 6 * time.Hour},
+		"by itself":               {mails.Handle(ignored), usualRetries, 2 * time.Second, 6 * time.Hour},
+		"in batches":              {mails.HandleBatch(func(context.Context, []Typed[mail]) error { return nil }), usualRetries, 2 * time.Second, 6 * time.Hour},
 		"with a number":           {mails.Handle(ignored, Retries(3, nil)), 3, 2 * time.Second, 6 * time.Hour},
 		"with a timing":           {mails.Handle(ignored, Retries(Unlimited, timing)), Unlimited, time.Hour, time.Hour},
-		"with a field that waits": {mails.Handle(ignored, func(c *Config) { c.WaitTime = time.Minute }), UsualRetries, time.Minute, time.Minute},
+		"with a field that waits": {mails.Handle(ignored, func(c *Config) { c.WaitTime = time.Minute }), usualRetries, time.Minute, time.Minute},
 	} {
 		cfg := c.config
 		cfg.Db = valid().Db
@@ -39,11 +39,11 @@ func TestADefinedTypeRetriesWithGrowingWaitsUnlessItIsToldOtherwise(t *testing.T
 			}
 			return cfg.RetryTiming(retries, nil)
 		}
-		if first, last := wait(0), wait(UsualRetries-1); !cfg.NeedRetry || cfg.MaxRetries != c.retries || first > c.first || first < c.first/2 || last > c.last || last < c.last/2 {
+		if first, last := wait(0), wait(usualRetries-1); !cfg.NeedRetry || cfg.MaxRetries != c.retries || first > c.first || first < c.first/2 || last > c.last || last < c.last/2 {
 			t.Errorf("%s: %v, %d retries, waits from %v to %v", name, cfg.NeedRetry, cfg.MaxRetries, first, last)
 		}
 	}
-	once := mails.Handle(ignored, NoRetries(), Workers(3), Timeout(time.Minute))
+	once := mails.Handle(ignored, Retries(0, nil), Workers(3), Timeout(time.Minute))
 	once.Db = valid().Db
 	if err := once.Validate(); err != nil || once.NeedRetry || once.WorkerPoolCapacity != 3 || once.Timeout != time.Minute {
 		t.Errorf("%v, %+v", err, once)

@@ -2,6 +2,7 @@ package queue_job_test
 
 import (
 	"log"
+	"maps"
 	"strings"
 	"time"
 )
@@ -77,7 +78,7 @@ func ExampleJobs_Types() {
 	}
 	for _, t := range types {
 		if t.JobType == mailType && !t.Told.IsZero() {
-			log.Printf("%s: at most %d at a time since %v; all settings: %v", t.Name, t.Config.WorkerPoolCapacity, t.Told, t.Settings())
+			log.Printf("%s: at most %d at a time since %v; all settings: %v", t.Name, t.Config.WorkerPoolCapacity, t.Told, maps.Collect(t.Settings()))
 		}
 	}
 }

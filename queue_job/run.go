@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// ProgressMax is how many characters the column progress holds.
-	ProgressMax = 255
-	// ResultMax is how many characters the column result holds.
-	ResultMax = 1024
+	// progressMax is how many characters the column progress holds.
+	progressMax = 255
+	// resultMax is how many characters the column result holds.
+	resultMax = 1024
 )
 
 var (
@@ -35,21 +35,21 @@ var (
 	errNoRunner = errors.New("no runner has started this job, so there is no row to write to")
 )
 
-// SetProgress stores how far the run is, in at most [ProgressMax] characters, for [Jobs.Get] to read. Each call is a
+// SetProgress stores how far the run is, in at most 255 characters, for [Jobs.Get] to read. Each call is a
 // statement of its own, so call it now and then, not all the time; not while the transaction of [Job.CompleteTx] is open ([ErrCompleting]).
 // The text of an earlier run stays until it is
 // overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
 // this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
-	return j.set(ctx, "progress", text, ProgressMax, hidden.Run.SetProgress)
+	return j.set(ctx, "progress", text, progressMax, hidden.Run.SetProgress)
 }
 
-// SetResult stores the result of the job, in at most [ResultMax] characters, for [Jobs.Get] to read. It is a statement
+// SetResult stores the result of the job, in at most 1,024 characters, for [Jobs.Get] to read. It is a statement
 // of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you use
 // [Job.CompleteTx], call SetResult before the transaction begins: between CompleteTx and the end of that transaction it is refused with
 // [ErrCompleting], and after the commit with [ErrNotOurs].
 func (j *Job) SetResult(ctx context.Context, text string) error {
-	return j.set(ctx, "result", text, ResultMax, hidden.Run.SetResult)
+	return j.set(ctx, "result", text, resultMax, hidden.Run.SetResult)
 }
 
 func (j *Job) set(

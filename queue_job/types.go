@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"time"
 
@@ -107,15 +108,13 @@ func (t *Type) Lowered() Limits {
 	return l
 }
 
-// Setting is a field of a [Config], as text.
-type Setting struct{ Name, Value string }
-
-// Settings returns the fields of [Type.Config] that are plain values and not zero, in the order in which Config has them.
-func (t *Type) Settings() (list []Setting) {
-	eachSetting(&t.Config, func(name string, field reflect.Value) {
-		list = append(list, Setting{name, fmt.Sprint(field.Interface())})
-	})
-	return list
+// Settings returns the names and values of the fields of [Type.Config] that are plain values and not zero, in the order in which Config has
+// them.
+func (t *Type) Settings() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		more := true
+		eachSetting(&t.Config, func(name string, field reflect.Value) { more = more && yield(name, fmt.Sprint(field.Interface())) })
+	}
 }
 
 // settings is what stands in async_job_type_tab.settings.

@@ -2,6 +2,7 @@ package queue_job
 
 import (
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,8 +43,14 @@ func TestWhatIsToldOfATypeIsReadAgain(t *testing.T) {
 	if !reflect.DeepEqual(got.Config, want) {
 		t.Errorf("%+v\nwant %+v", got.Config, want)
 	}
-	if list := got.Settings(); len(list) != 21 || list[2] != (Setting{"WaitTime", "1m30s"}) {
-		t.Errorf("settings: %v", list)
+	var list []string
+	for name, value := range got.Settings() {
+		if list = append(list, name+" "+value); len(list) == 3 {
+			break
+		}
+	}
+	if all := maps.Collect(got.Settings()); len(all) != 21 || list[2] != "WaitTime 1m30s" {
+		t.Errorf("settings: %v, the first %v", all, list)
 	}
 	if got.Retention != keeps {
 		t.Errorf("jobs are kept for %v", got.Retention)

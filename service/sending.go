@@ -13,15 +13,9 @@ import (
 // room for, as "pqueue/1.0", by the system's resolver, and [Config.Log] hears.
 type Delivery = deliver.Config
 
-// Guard decides which addresses may be called. Its method Check reports why a URL may not be, without a look at the network; CheckResolved
-// looks up the host, too. The zero value: only public addresses may be called.
+// Guard decides which addresses may be called. Its method Check reports why a URL may not be, without a look at the network. The zero value:
+// only public addresses may be called.
 type Guard = deliver.Guard
-
-// BlockedError says that a Guard does not allow an address. Its method Line returns what to allow, so that the address may be called.
-type BlockedError = deliver.BlockedError
-
-// Resolver finds the addresses of a host. *net.Resolver is one.
-type Resolver = deliver.Resolver
 
 // NewGuard makes a Guard. What stands in allow may be called, although it is not public:
 //

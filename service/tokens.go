@@ -18,22 +18,14 @@ type Token struct {
 	ID string
 	// Note says what the token is for.
 	Note string
-	// Scopes are what it may do, see [Scopes].
+	// Scopes are what it may do: tasks:add, tasks:read, bodies:read (bodies of tasks), tasks:manage (cancel, change, retry), topics:manage
+	// and admin, which is everything.
 	Scopes []string
 	// Topics are patterns of topics, in which * stands for any characters.
 	Topics []string
 	// Expires is when it counts no more. Zero: never.
 	Expires time.Time
 	Created time.Time
-}
-
-// Scopes are all that a token may be allowed: tasks:add, tasks:read, bodies:read (bodies of tasks), tasks:manage (cancel, change, retry),
-// topics:manage and admin, which is everything.
-func Scopes() (list []string) {
-	for _, s := range tokens.Scopes {
-		list = append(list, string(s))
-	}
-	return list
 }
 
 // Tokens are the tokens in a database, for tools: running services see a change within a second.

@@ -30,8 +30,8 @@ const (
 	Operator Role = "operate"
 )
 
-// Roles are all roles.
-var Roles = []Role{Reader, Operator}
+// roles are all roles.
+var roles = []Role{Reader, Operator}
 
 var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,99}$`)
 
@@ -53,7 +53,7 @@ func (u *Users) Create(ctx context.Context, name, password string, role Role) er
 		return errors.New("create a user: a name has 1 to 100 of a-z 0-9 . _ @ -, and begins with a letter or digit")
 	}
 	if role != Reader && role != Operator {
-		return fmt.Errorf("create a user: there is no role %q; there are %v", role, Roles)
+		return fmt.Errorf("create a user: there is no role %q; there are %v", role, roles)
 	}
 	hash, err := logins.Hash(password)
 	if err != nil {
@@ -95,14 +95,11 @@ func (u *Users) Drop(ctx context.Context, name string) (there bool, err error) {
 // Its addresses are relative, so it works below any path, with [http.StripPrefix], and behind a proxy that takes a prefix away.
 func (u *Users) Protect(next http.Handler) http.Handler { return logins.New(u.tables).Protect(next) }
 
-// PasswordMin is how many bytes a password must have, that of a user and a shared one.
-const PasswordMin = logins.PasswordMin
-
-// ProtectWithPassword asks for one password before a handler, which all who use it share: browsers show a dialog, in which the name may be
-// any. From the sixth failure on, an address has to wait before the next try, longer and longer.
+// ProtectWithPassword asks for one password of twelve bytes or more before a handler, which all who use it share: browsers show a dialog, in
+// which the name may be any. From the sixth failure on, an address has to wait before the next try, longer and longer.
 func ProtectWithPassword(password string, next http.Handler) (http.Handler, error) {
-	if len(password) < PasswordMin {
-		return nil, fmt.Errorf("the password has %d bytes, and needs %d at least", len(password), PasswordMin)
+	if len(password) < logins.PasswordMin {
+		return nil, fmt.Errorf("the password has %d bytes, and needs %d at least", len(password), logins.PasswordMin)
 	}
 	return logins.Shared(password, next), nil
 }

@@ -244,7 +244,7 @@ func TestAnOperationIsCarriedOutByARunnerAndChangesEachJobOnce(t *testing.T) {
 		var o *operate.Operation
 		await(t, func() string { return fmt.Sprintf("the operation is not done: %+v, %v", o, err) }, func() bool {
 			o, err = operate.OperationOf(ctx, jobs, d.DB, id)
-			return err == nil && o.State == operate.OperationDone
+			return err == nil && o.State == "done"
 		})
 		if o.Changed != n-1 || o.Skipped != 0 || o.Actor != "mary@ops" || o.Change.Verb != operate.Retry || o.Reached != o.Last || o.Worker == "" {
 			t.Errorf("%+v", o)
@@ -316,7 +316,7 @@ func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 		if err := operate.CarryOut(ctx, jobs, d.DB, id, func(o operate.Operation) { last = o }); err != nil {
 			t.Fatal(err)
 		}
-		if last.State != operate.OperationDone || last.Changed != n-1 || last.Skipped != 1 {
+		if last.State != "done" || last.Changed != n-1 || last.Skipped != 1 {
 			t.Errorf("%+v", last)
 		}
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab WHERE changes <> 1"); n != 1 {
@@ -486,7 +486,7 @@ func TestAnOperationWhoseProcessIsKilledGoesOnElsewhereAndChangesEachJobOnce(t *
 		atKill := o.Changed
 		await(t, says, func() bool {
 			o, err = operate.OperationOf(ctx, jobs, d.DB, id)
-			return err == nil && o.State == operate.OperationDone
+			return err == nil && o.State == "done"
 		})
 		if o.Changed != n || o.Skipped != 0 || atKill == n {
 			t.Errorf("%d were changed at the kill; at the end: %+v", atKill, o)

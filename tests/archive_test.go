@@ -45,7 +45,7 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 			{JobType: 2, Key: "order-47", Priority: queue_job.PriorityHigh, MaxRetries: &tenRetries, Meta: map[string]string{"tenant": "acme", "trace": "0-1"}},
 			{JobType: 2, Key: "order-48", Group: "customer-7", StartTime: uint32(time.Now().Unix())},
 			{JobType: 1, JobParams: 0},
-			{JobType: 1, Meta: map[string]string{"full": strings.Repeat("<", queue_job.MetaMax-len(`{"full":""}`))}},
+			{JobType: 1, Meta: map[string]string{"full": strings.Repeat("<", 1024-len(`{"full":""}`))}},
 		} {
 			if _, err := jobs.Add(ctx, d.DB, job); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
-	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -39,10 +39,10 @@ func TestTheErrorOfAnOldBacklogIsTheFirstOnThePageWithinAMinute(t *testing.T) {
 			}},
 			queue_job.Config{JobType: 8, ServiceName: "mail", HandleJobFunc: func(context.Context, *queue_job.Job) error { return queue_job.Fail(errors.New("no route")) }})
 		awaitNumber(t, d.DB, old+young, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
-		var e *operate.Errors
+		var e *faces.Errors
 		awaitWithin(t, time.Minute, func() string { return fmt.Sprintf("the errors are %+v", e) }, func() bool {
 			var err error
-			if e, err = operate.LatestErrors(t.Context(), jobs, d.DB, 500); err != nil {
+			if e, err = faces.LatestErrors(t.Context(), jobs, d.DB, 500); err != nil {
 				t.Fatal(err)
 			}
 			return e.Runs == 2*old+young

@@ -44,7 +44,7 @@ func TestAHolderWhoseStatementsFailIsNamedAsWhatKeepsAJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return slices.ContainsFunc(h.Findings, func(f operate.Finding) bool { return f.Kind == operate.FailingStatements })
+			return slices.ContainsFunc(h.Findings, func(f operate.Finding) bool { return f.Kind == "statements fail" })
 		}
 		if !found() {
 			t.Error("the check does not find it")

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/jmoiron/sqlx"
 
+	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -334,7 +334,7 @@ func TestAHandlerStoresProgressAndResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		step, seen := make(chan struct{}), make(chan struct{})
-		longest := strings.Repeat("ä", queue_job.ResultMax)
+		longest := strings.Repeat("ä", 1024)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			for range 3 { // the same again in the same second is no loss of the job
 				if err := job.SetProgress(ctx, "half way"); err != nil {

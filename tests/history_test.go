@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -62,7 +63,7 @@ func TestWhatHasRunAndWhoHadTheLeaseStandsInTheDatabase(t *testing.T) {
 			_, tenures = lately(t, jobs, d.DB, 7)
 			return len(tenures) == 1
 		})
-		if h := tenures[0]; h.Lease != "job-7" || h.Instance == "" || !strings.HasPrefix(h.Holder, "mail@") || h.How != operate.TenureHeld || !h.Ended.IsZero() {
+		if h := tenures[0]; h.Lease != "job-7" || h.Instance == "" || !strings.HasPrefix(h.Holder, "mail@") || h.How != "" || !h.Ended.IsZero() {
 			t.Errorf("%+v", h)
 		}
 		if taken := tenures[0].Taken; taken.Before(began.Add(-time.Second)) || taken.After(time.Now().Add(time.Second)) {
@@ -76,7 +77,7 @@ func TestWhatHasRunAndWhoHadTheLeaseStandsInTheDatabase(t *testing.T) {
 		if least, most := p.Durations.Quantile(0), p.Durations.Quantile(1); least > 100*time.Millisecond || most < 100*time.Millisecond {
 			t.Errorf("handlers took %v to %v", least, most)
 		}
-		if h := tenures[0]; len(tenures) != 1 || h.How != operate.TenureReleased || h.Ended.Before(h.Taken) {
+		if h := tenures[0]; len(tenures) != 1 || h.How != store.Released || h.Ended.Before(h.Taken) {
 			t.Errorf("%+v", h)
 		}
 		if others, tenures := lately(t, jobs, d.DB, 8); others.Ended() != 0 || len(tenures) != 0 {
@@ -173,7 +174,7 @@ func TestTheHistoryAddsUpOverHandOversAndFailedStatements(t *testing.T) {
 			t.Errorf("%d tenures, want more than %d", len(tenures), moves)
 		}
 		for i, h := range tenures {
-			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != operate.TenureAsked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
+			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != store.Asked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -196,9 +197,9 @@ func TestAKilledHolderIsInTheHistoryAsExpired(t *testing.T) {
 		var tenures []operate.Tenure
 		await(t, func() string { return "it has not expired" }, func() bool {
 			_, tenures = lately(t, jobs, d.DB, 1)
-			return len(tenures) == 2 && tenures[1].How == operate.TenureExpired
+			return len(tenures) == 2 && tenures[1].How == store.Expired
 		})
-		if next := tenures[0]; next.How != operate.TenureHeld || next.After.Term != tenures[1].Term || tenures[1].Ended.Sub(next.Taken).Abs() > time.Millisecond || next.Instance == tenures[1].Instance {
+		if next := tenures[0]; next.How != "" || next.After.Term != tenures[1].Term || tenures[1].Ended.Sub(next.Taken).Abs() > time.Millisecond || next.Instance == tenures[1].Instance {
 			t.Errorf("%+v", tenures)
 		}
 	})
@@ -327,7 +328,7 @@ func TestHowBusyTypesWereIsReadForHundredsOfThemAtOnce(t *testing.T) {
 			types = append(types, jobType)
 		}
 		at := func(minute int64) time.Time { return time.Unix(6000+60*minute, 0) }
-		busy, err := operate.Activity(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute)
+		busy, err := faces.Activity(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute)
 		if want := (map[int32][]int64{1: {24, 2, 0}, 400: {0, 0, 14}}); err != nil || !reflect.DeepEqual(busy, want) {
 			t.Errorf("%v, %v; want %v", busy, err, want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -18,13 +19,13 @@ func TestWhatIsKeptLongerThanItShouldBeIsSeen(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
-		kept := func() *operate.Kept {
+		kept := func() *faces.Kept {
 			t.Helper()
-			types, err := operate.Types(t.Context(), jobs, d.DB)
+			fleet, err := jobs.Fleet(t.Context(), d.DB)
 			if err != nil {
 				t.Fatal(err)
 			}
-			k, err := operate.KeptOf(t.Context(), jobs, d.DB, types)
+			k, err := faces.KeptOf(t.Context(), jobs, d.DB, operate.HealthOf(fleet, nil).Types)
 			if err != nil {
 				t.Fatal(err)
 			}

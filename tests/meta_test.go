@@ -96,7 +96,7 @@ func TestMetadataIsAddedByEveryVerbAndShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
-		full := map[string]string{"k": strings.Repeat("𝔘", queue_job.MetaMax-len(`{"k":""}`))}
+		full := map[string]string{"k": strings.Repeat("𝔘", 1024-len(`{"k":""}`))}
 		with := func(meta map[string]string) queue_job.AddOption {
 			return func(j *queue_job.AddModelJob) { j.Meta = meta }
 		}

@@ -41,7 +41,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 			if h, err = operate.Check(t.Context(), jobs, d.DB, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			return len(h.Findings) == 1 && h.Findings[0].Kind == operate.PutOffType
+			return len(h.Findings) == 1 && h.Findings[0].Kind == "put off"
 		})
 		says := func(text string, wants ...string) {
 			t.Helper()
@@ -52,7 +52,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 			}
 		}
 		f := h.Findings[0]
-		if f.Kind != operate.PutOffType || f.Severity != operate.Warning || *f.JobType != 7 {
+		if f.Kind != "put off" || f.Severity != operate.Warning || *f.JobType != 7 {
 			t.Errorf("%+v", f)
 		}
 		cause := "http://printer.example is off, until " + until.UTC().Format(time.TimeOnly) + " UTC"

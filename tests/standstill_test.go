@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
@@ -31,7 +32,7 @@ func checked(t *testing.T, jobs *queue_job.Jobs, ex queue_job.Executor) *operate
 }
 
 // foundOf returns the finding of a kind; nil: there is none.
-func foundOf(h *operate.Health, kind operate.FindingKind) *operate.Finding {
+func foundOf(h *operate.Health, kind string) *operate.Finding {
 	i := slices.IndexFunc(h.Findings, func(f operate.Finding) bool { return f.Kind == kind })
 	if i < 0 {
 		return nil
@@ -77,12 +78,12 @@ func TestAHolderThatHasToldNothingForMinutesIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if h := checked(t, jobs, d.DB); foundOf(h, operate.SilentHolder) != nil || h.Verdict() != "One thing should be looked at." { // no instance is there
+		if h := checked(t, jobs, d.DB); foundOf(h, "silent") != nil || h.Verdict() != "One thing should be looked at." { // no instance is there
 			t.Errorf("%s %+v", h.Verdict(), h.Findings)
 		}
 		execute(t, d.DB, "UPDATE async_job_now_tab SET told_at = told_at - 300")
 		h := checked(t, jobs, d.DB)
-		f := foundOf(h, operate.SilentHolder)
+		f := foundOf(h, "silent")
 		if f == nil || f.Severity != operate.Warning || !strings.HasPrefix(f.Text, "test@gone/1 holds job-1, and has not told for 5m ") {
 			t.Fatalf("it renewed its lease just now: %+v", h.Findings)
 		}
@@ -91,7 +92,7 @@ func TestAHolderThatHasToldNothingForMinutesIsFound(t *testing.T) {
 			"mysql": "UPDATE shedlock_tab SET lock_until = lock_until - INTERVAL %d SECOND", "pgx": "UPDATE shedlock_tab SET lock_until = lock_until - interval '%d seconds'", "sqlite": "UPDATE shedlock_tab SET lock_until = datetime(lock_until, '-%d seconds')",
 		}[d.Driver], 300))
 		h = checked(t, jobs, d.DB)
-		f = foundOf(h, operate.SilentHolder)
+		f = foundOf(h, "silent")
 		if f == nil || !strings.HasPrefix(f.Text, "test@gone/1 holds job-1, and has told nothing for 5m ") || !strings.Contains(f.Text, "others go on in ") {
 			t.Errorf("it has not renewed its lease: %+v", h.Findings)
 		}
@@ -120,9 +121,9 @@ func TestWhoeverStopsAndHasNoSuccessorIsFound(t *testing.T) {
 		var h *operate.Health
 		await(t, func() string { return fmt.Sprintf("found: %+v", h.Findings) }, func() bool {
 			h = checked(t, jobs, d.DB)
-			return foundOf(h, operate.LeavingHolder) != nil
+			return foundOf(h, "about to stop") != nil
 		})
-		if f := foundOf(h, operate.LeavingHolder); f.Severity != operate.Warning || !strings.Contains(f.Text, "is about to stop, and starts no more jobs of what nobody takes: job-1.") {
+		if f := foundOf(h, "about to stop"); f.Severity != operate.Warning || !strings.Contains(f.Text, "is about to stop, and starts no more jobs of what nobody takes: job-1.") {
 			t.Errorf("%+v", f)
 		}
 		time.Sleep(1500 * time.Millisecond) // for as long as somebody may still ask for its leases, it starts jobs
@@ -154,7 +155,7 @@ func TestATypeNoneOfWhoseRunsSucceedsIsFound(t *testing.T) {
 			h = checked(t, jobs, d.DB)
 			return len(h.Findings) > 0
 		})
-		if f := foundOf(h, operate.FailingRuns); f == nil || f.Severity != operate.Warning || *f.JobType != 1 || f.Text != "None of its 12 runs has succeeded since its holders took it; their jobs are retried." || len(h.Findings) != 1 {
+		if f := foundOf(h, "all runs fail"); f == nil || f.Severity != operate.Warning || *f.JobType != 1 || f.Text != "None of its 12 runs has succeeded since its holders took it; their jobs are retried." || len(h.Findings) != 1 {
 			t.Errorf("%+v", h.Findings)
 		}
 	})
@@ -197,13 +198,13 @@ func TestWhatIsLateIsSaidByTheClockOfTheDatabase(t *testing.T) {
 			stop(t, r)
 		}
 		goOn()
-		kept, err := operate.KeptOf(t.Context(), jobs, conn, nil)
+		kept, err := faces.KeptOf(t.Context(), jobs, conn, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		about(t, "the moment of what is kept", kept.At, time.Now().Add(ahead))
 		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, outcome, error, started, finished, instance, term) SELECT id, 1, 'retry', 'no', 1, 1, '', 1 FROM async_job_tab")
-		e, err := operate.LatestErrors(t.Context(), jobs, conn, 1)
+		e, err := faces.LatestErrors(t.Context(), jobs, conn, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

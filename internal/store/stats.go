@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -37,6 +38,14 @@ const Ranges = 32
 // RangeOf is the range to which a duration belongs: 0 is below 1 ms, 1 is below 2 ms, and each further range ends at twice the end of
 // the one before. The last range has no end.
 func RangeOf(d time.Duration) int { return min(bits.Len64(uint64(max(0, d.Milliseconds()))), Ranges-1) }
+
+// RangeEnd is where a range ends. The next one begins there.
+func RangeEnd(i int) time.Duration {
+	if i >= Ranges-1 {
+		return math.MaxInt64
+	}
+	return time.Millisecond << i
+}
 
 // Counted is how many starts and ends of runs the state is about. It grows with each change of the state.
 func (s *StatState) Counted() (n int64) {

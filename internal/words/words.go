@@ -34,6 +34,9 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
 }
 
+// Roughly is [Span] without parts of a second.
+func Roughly(d time.Duration) string { return Span(d.Round(time.Second)) }
+
 // ParseSpan reads a span as Go does, and whole days too: "90s", "1h30m", "7d".
 func ParseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {

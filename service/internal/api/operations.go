@@ -128,10 +128,10 @@ func (a *api) viewOfOperation(c *call, scope tokens.Scope, o *operate.Operation)
 		return view, false
 	}
 	view = operationView{
-		ID: strconv.FormatUint(o.Id, 10), Topic: topic.Name, State: string(o.State), Begun: stamp(o.Begun), Actor: o.Actor, Why: o.Why,
+		ID: strconv.FormatUint(o.Id, 10), Topic: topic.Name, State: o.State, Begun: stamp(o.Begun), Actor: o.Actor, Why: o.Why,
 		Percent: 100, Changed: o.Changed, Skipped: o.Skipped, Rate: o.Change.PerSecond,
 	}
-	if o.State != operate.OperationDone {
+	if o.State != "done" {
 		view.Percent = int(100 * o.Reached / max(o.Last, 1))
 	}
 	for do, verb := range operationVerbs {

@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -54,22 +53,6 @@ func NewGuard(allow []string, never []netip.AddrPort) (*Guard, error) {
 func (g *Guard) Check(rawURL string) error {
 	_, err := g.target(rawURL)
 	return err
-}
-
-// CheckResolved is Check, and looks up the host, too. An error of the look-up is none of CheckResolved: the host may have an address later.
-// Resolver may be nil, as in [Config.Resolver].
-func (g *Guard) CheckResolved(ctx context.Context, resolver Resolver, rawURL string) error {
-	t, err := g.target(rawURL)
-	if err != nil || t.addr.IsValid() {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
-	defer cancel()
-	addrs, err := orSystem(resolver).LookupNetIP(ctx, "ip", t.host)
-	if err != nil {
-		return nil
-	}
-	return g.vetted(t.host, addrs, t.port)
 }
 
 // target is what a URL names, if it may be called as far as that can be seen without a look-up.

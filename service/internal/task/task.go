@@ -19,8 +19,8 @@ const (
 	BodyMax = 256 << 10
 	// URLMax is how many bytes the address of a task may have.
 	URLMax = 2048
-	// NameMax is how many characters a name or a key may have.
-	NameMax = queue_job.KeyMax
+	// NameMax is how many characters a name or a key may have, as a key of the library's jobs.
+	NameMax = 128
 	// AttemptsMax is how many attempts a task may ask for.
 	AttemptsMax = 1000
 	// TimeoutMin and TimeoutMax limit how long a receiver may take for its answer.

@@ -42,9 +42,9 @@ func findingsOf(h *operate.Health) (list []finding) {
 			line.text = "type " + typeText(*f.JobType, f.Name) + ": " + line.text
 		}
 		switch f.Kind {
-		case operate.PausedType:
+		case "paused":
 			line.text += fmt.Sprintf(" (pqueue type resume %d)", *f.JobType)
-		case operate.LateType:
+		case "late":
 			line.text += fmt.Sprintf(" (pqueue job list type:%d status:pending due:..%v --oldest)", *f.JobType, h.After)
 		}
 		list = append(list, line)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/create-info/persistent-queue/operate"
+	"github.com/create-info/persistent-queue/internal/faces"
 )
 
 func (a *app) jobErrors() *cobra.Command {
@@ -31,22 +31,22 @@ hour.`,
 }
 
 func (a *app) errors(ctx context.Context, db *database, runs int) error {
-	var e *operate.Errors
+	var e *faces.Errors
 	err := a.within(ctx, func(ctx context.Context) (err error) {
-		e, err = operate.LatestErrors(ctx, db.jobs, db, runs)
+		e, err = faces.LatestErrors(ctx, db.jobs, db, runs)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if _, err = list(a, all(e.Groups), "errors", []column[operate.ErrorGroup]{
-		{"job", func(g operate.ErrorGroup) string { return strconv.FormatUint(g.Job, 10) }},
-		{"type", func(g operate.ErrorGroup) string { return typeText(g.JobType, g.TypeName) }},
-		{"runs", func(g operate.ErrorGroup) string { return strconv.Itoa(g.Runs) }},
-		{"jobs", func(g operate.ErrorGroup) string { return numberText(g.Jobs) }},
-		{"failed", func(g operate.ErrorGroup) string { return strconv.Itoa(g.Failed) }},
-		{"last", func(g operate.ErrorGroup) string { return clock(g.Last) }},
-		{"error", func(g operate.ErrorGroup) string { return g.Text }},
+	if _, err = list(a, all(e.Groups), "errors", []column[faces.ErrorGroup]{
+		{"job", func(g faces.ErrorGroup) string { return strconv.FormatUint(g.Job, 10) }},
+		{"type", func(g faces.ErrorGroup) string { return typeText(g.JobType, g.TypeName) }},
+		{"runs", func(g faces.ErrorGroup) string { return strconv.Itoa(g.Runs) }},
+		{"jobs", func(g faces.ErrorGroup) string { return numberText(g.Jobs) }},
+		{"failed", func(g faces.ErrorGroup) string { return strconv.Itoa(g.Failed) }},
+		{"last", func(g faces.ErrorGroup) string { return clock(g.Last) }},
+		{"error", func(g faces.ErrorGroup) string { return g.Text }},
 	}, errorJSON); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func numberText(n int) string {
 	return strconv.Itoa(n)
 }
 
-func errorJSON(g operate.ErrorGroup) any {
+func errorJSON(g faces.ErrorGroup) any {
 	o := map[string]any{"type": g.JobType, "type_name": g.TypeName, "error": g.Text, "runs": g.Runs, "failed": g.Failed,
 		"first": stamp(g.First), "last": stamp(g.Last), "job": strconv.FormatUint(g.Job, 10)}
 	if g.Jobs > 0 {

@@ -209,8 +209,8 @@ func heldFor(t operate.Tenure) string {
 
 func endedText(t operate.Tenure) string {
 	switch {
-	case t.How != operate.TenureHeld:
-		return string(t.How)
+	case t.How != "":
+		return t.How
 	case t.Over:
 		return "not known yet"
 	}

@@ -52,8 +52,12 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	sh.want("type what-if 7", exitNothing, "no instance has told how it runs job type 7")
 	start(t, db, queue_job.Config{ServiceName: "mail", JobType: 7, WorkerPoolCapacity: 2, RatePerSecond: 50, RateBurst: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 	await(t, "the type is told", func() bool {
-		types, err := operate.Types(t.Context(), jobs, db)
-		return err == nil && len(types) == 1 && !types[0].Known.Told.IsZero() && types[0].Memory != nil
+		fleet, err := jobs.Fleet(t.Context(), db)
+		if err != nil {
+			return false
+		}
+		types := operate.HealthOf(fleet, nil).Types
+		return len(types) == 1 && !types[0].Known.Told.IsZero() && types[0].Memory != nil
 	})
 	sh.want("type what-if mail", exitDone, "as it was", "no job of the type started")
 

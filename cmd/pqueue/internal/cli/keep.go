@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -34,11 +35,11 @@ been deleted among the first 500 rows of the table. The number of rows is what t
 }
 
 func (a *app) showKept(ctx context.Context, db *database) error {
-	var kept *operate.Kept
+	var kept *faces.Kept
 	err := a.within(ctx, func(ctx context.Context) error {
-		types, err := operate.Types(ctx, db.jobs, db)
+		fleet, err := db.jobs.Fleet(ctx, db)
 		if err == nil {
-			kept, err = operate.KeptOf(ctx, db.jobs, db, types)
+			kept, err = faces.KeptOf(ctx, db.jobs, db, operate.HealthOf(fleet, nil).Types)
 		}
 		return err
 	})
@@ -68,13 +69,13 @@ func (a *app) showKept(ctx context.Context, db *database) error {
 	return err
 }
 
-var keptColumns = []column[*operate.KeptType]{
-	{"type", func(t *operate.KeptType) string { return strconv.Itoa(int(t.JobType)) }},
-	{"name", func(t *operate.KeptType) string { return t.Name }},
-	{"success", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Done) }},
-	{"cancelled", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Cancelled) }},
-	{"failed", func(t *operate.KeptType) string { return keptFor(t.Known.Retention.Failed) }},
-	{"overdue", func(t *operate.KeptType) string {
+var keptColumns = []column[*faces.KeptType]{
+	{"type", func(t *faces.KeptType) string { return strconv.Itoa(int(t.JobType)) }},
+	{"name", func(t *faces.KeptType) string { return t.Name }},
+	{"success", func(t *faces.KeptType) string { return keptFor(t.Known.Retention.Done) }},
+	{"cancelled", func(t *faces.KeptType) string { return keptFor(t.Known.Retention.Cancelled) }},
+	{"failed", func(t *faces.KeptType) string { return keptFor(t.Known.Retention.Failed) }},
+	{"overdue", func(t *faces.KeptType) string {
 		if t.Overdue == 0 {
 			return ""
 		}
@@ -89,7 +90,7 @@ func keptFor(d time.Duration) string {
 	return span(d)
 }
 
-func keptJSON(t *operate.KeptType) any {
+func keptJSON(t *faces.KeptType) any {
 	return map[string]any{"type": t.JobType, "name": t.Name, "retention_seconds": retentionJSON(&t.Known), "overdue_seconds": int64(t.Overdue.Seconds())}
 }
 

@@ -60,7 +60,7 @@ func (a *app) opList() *cobra.Command {
 var operationColumns = []column[operate.Operation]{
 	{"id", func(o operate.Operation) string { return strconv.FormatUint(o.Id, 10) }},
 	{"begun", func(o operate.Operation) string { return clock(o.Begun) }},
-	{"state", func(o operate.Operation) string { return string(o.State) }},
+	{"state", func(o operate.Operation) string { return o.State }},
 	{"verb", func(o operate.Operation) string { return string(o.Change.Verb) }},
 	{"jobs", func(o operate.Operation) string { return filterText(&o.Change.Filter) }},
 	{"changed", func(o operate.Operation) string { return strconv.Itoa(o.Changed) }},
@@ -121,7 +121,7 @@ func queryTime(t time.Time) string {
 func operationJSON(o operate.Operation) any {
 	j := map[string]any{
 		"id": strconv.FormatUint(o.Id, 10), "begun": stamp(o.Begun),
-		"actor": o.Actor, "why": o.Why, "state": string(o.State), "verb": string(o.Change.Verb), "query": filterText(&o.Change.Filter),
+		"actor": o.Actor, "why": o.Why, "state": o.State, "verb": string(o.Change.Verb), "query": filterText(&o.Change.Filter),
 		"reached": strconv.FormatUint(o.Reached, 10), "last": strconv.FormatUint(o.Last, 10),
 		"changed": o.Changed, "skipped": o.Skipped, "worker": o.Worker, "touched": stamp(o.Touched),
 	}
@@ -237,7 +237,7 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 		if err != nil {
 			return err
 		}
-		if o.State == operate.OperationOpen {
+		if o.State == "open" {
 			return exitf(exitPartly, "operation %d is carried out by %s; pqueue op get %d shows how far it is", id, o.Worker, id)
 		}
 		last = *o
@@ -246,7 +246,7 @@ func (a *app) carryOut(ctx context.Context, db *database, id uint64, done string
 		return fmt.Errorf("%w; pqueue op run %d goes on", err, id)
 	}
 	a.sayf("%s %s", done, words.Count(last.Changed, "job"))
-	if last.State == operate.OperationStopped {
+	if last.State == "stopped" {
 		return exitf(exitPartly, "operation %d was stopped; pqueue op resume %d goes on", id, id)
 	}
 	if last.Skipped > 0 {

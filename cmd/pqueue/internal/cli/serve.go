@@ -231,9 +231,8 @@ func (s *server) password() (string, error) {
 	if password == "" {
 		return "", exitf(exitUsage, "--password-file: %s is empty", s.passwordFile)
 	}
-	if len(password) < service.PasswordMin {
-		return "", exitf(exitUsage, "--password-file: the password in %s has %d bytes, and needs %d at least; openssl rand -base64 18 makes one",
-			s.passwordFile, len(password), service.PasswordMin)
+	if _, err := service.ProtectWithPassword(password, http.NotFoundHandler()); err != nil {
+		return "", exitf(exitUsage, "--password-file: %s: %w; openssl rand -base64 18 makes one", s.passwordFile, err)
 	}
 	return password, nil
 }
@@ -268,7 +267,7 @@ func isThisMachine(host string) bool {
 }
 
 // permit says who may do what, once somebody has logged in or the password was right.
-func (s *server) permit(password string, p *proxies) console.Permit {
+func (s *server) permit(password string, p *proxies) func(*http.Request, console.Verb, int32) bool {
 	return func(r *http.Request, do console.Verb, jobType int32) bool {
 		if s.readOnly && do != console.See {
 			return false

@@ -40,7 +40,7 @@ func (a *app) tokenCreate() *cobra.Command {
 		Long: `Make a token, and show it once: the database has its hash only. A running service takes it within a second. pqueue serve makes the first
 token itself.
 
-Scopes: ` + strings.Join(service.Scopes(), ", ") + `; admin may do everything.`,
+Scopes: tasks:add, tasks:read, bodies:read, tasks:manage, topics:manage, admin; admin may do everything.`,
 		Example: "  pqueue token create --scope tasks:add,tasks:read --topic 'shop.*' --note 'the shop'\n  pqueue token create --scope admin --valid 8h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,8 +174,8 @@ func (t *jobType) show(to io.Writer) error {
 	if t.Known.Batch {
 		line("handler", "of batches")
 	}
-	for _, s := range t.Known.Settings() {
-		line(s.Name, s.Value)
+	for name, value := range t.Known.Settings() {
+		line(name, value)
 	}
 	line("retries wait", waitsText(t.Known.RetryWaits))
 	if r := t.Known.Retention; r != (queue_job.Retention{}) {
@@ -201,7 +202,7 @@ func waitsText(waits []queue_job.Wait) string {
 
 func (a *app) types(ctx context.Context, db *database, count bool) (types []*jobType, err error) {
 	err = a.within(ctx, func(ctx context.Context) error {
-		known, err := operate.Types(ctx, db.jobs, db)
+		fleet, err := db.jobs.Fleet(ctx, db)
 		if err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (a *app) types(ctx context.Context, db *database, count bool) (types []*job
 		if count {
 			counts, err = db.jobs.Counts(ctx, db, queue_job.CountFilter{})
 		}
-		types = countedTypes(known, counts)
+		types = countedTypes(operate.HealthOf(fleet, nil).Types, counts)
 		return err
 	})
 	return types, err
@@ -243,11 +244,8 @@ func typeJSON(t *jobType) any {
 		"running": t.Running, "holders": append([]string{}, t.Holders...),
 	}
 	if !t.Known.Told.IsZero() {
-		settings := map[string]string{}
-		for _, s := range t.Known.Settings() {
-			settings[s.Name] = s.Value
-		}
-		j["settings"], j["settings_since"], j["schedule"], j["batch"] = settings, stamp(t.Known.Told), t.Known.Schedule, t.Known.Batch
+		j["settings"], j["settings_since"] = maps.Collect(t.Known.Settings()), stamp(t.Known.Told)
+		j["schedule"], j["batch"] = t.Known.Schedule, t.Known.Batch
 		j["retention_seconds"] = retentionJSON(&t.Known)
 	}
 	if m := t.Memory; m != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -42,12 +43,12 @@ nor groups. When they fell due is known within a factor of two of how late they 
 			case workers < 0 || burst < 0 || rate < 0 || given("time-factor") && timeFactor <= 0:
 				return exitf(exitUsage, "limits must not be negative, and --time-factor must be above 0")
 			}
-			change := func(known *queue_job.Type, l operate.StartLimits) operate.StartLimits {
+			change := func(known *queue_job.Type, l faces.StartLimits) faces.StartLimits {
 				if given("workers") {
 					l.Workers = workers
 				}
 				if given("rate") {
-					l.Rate, l.Burst = rate, operate.BurstAt(known, rate)
+					l.Rate, l.Burst = rate, faces.BurstAt(known, rate)
 				}
 				if given("burst") {
 					l.Burst = burst
@@ -81,7 +82,7 @@ func replayStep(span time.Duration) time.Duration {
 // replayed is a line of the answer.
 type replayed struct {
 	what    string
-	limits  operate.StartLimits
+	limits  faces.StartLimits
 	delays  operate.Histogram
 	waiting float64
 	busy    float64
@@ -91,7 +92,7 @@ type replayed struct {
 }
 
 func (a *app) whatIf(
-	ctx context.Context, db *database, name string, change func(*queue_job.Type, operate.StartLimits) operate.StartLimits, span, within time.Duration,
+	ctx context.Context, db *database, name string, change func(*queue_job.Type, faces.StartLimits) faces.StartLimits, span, within time.Duration,
 ) error {
 	known, err := a.knownType(ctx, db, name)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *app) whatIf(
 	if err != nil {
 		return err
 	}
-	past, limits := operate.PastOf(known, periods), operate.LimitsOf(&known.Known)
+	past, limits := faces.PastOf(known, periods), faces.LimitsOf(&known.Known)
 	was := replayed{what: "as it was", limits: limits, real: true, waiting: float64(past.Waiting), more: past.More, untold: past.At.IsZero()}
 	for i := range periods {
 		was.delays.Add(&periods[i].Delays)
@@ -124,7 +125,7 @@ func (a *app) whatIf(
 		a.sayf("no job of the type started in this time")
 		return nil
 	}
-	a.sayf("%s", operate.Advise(past, limits, asked, within).Text())
+	a.sayf("%s", faces.Advise(past, limits, asked, within).Text())
 	return nil
 }
 
@@ -134,14 +135,15 @@ func (a *app) knownType(ctx context.Context, db *database, name string) (*operat
 	if err != nil {
 		return nil, err
 	}
-	var types []*operate.Type
+	var fleet *queue_job.Fleet
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		types, err = operate.Types(ctx, db.jobs, db)
+		fleet, err = db.jobs.Fleet(ctx, db)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	types := operate.HealthOf(fleet, nil).Types
 	i := slices.IndexFunc(types, func(t *operate.Type) bool { return t.JobType == number && !t.Known.Told.IsZero() })
 	if i < 0 {
 		return nil, exitf(exitNothing, "no instance has told how it runs job type %d", number)
@@ -149,8 +151,8 @@ func (a *app) knownType(ctx context.Context, db *database, name string) (*operat
 	return types[i], nil
 }
 
-func replay(what string, past *operate.Past, l operate.StartLimits) replayed {
-	r := operate.WhatIf(past, l)
+func replay(what string, past *faces.Past, l faces.StartLimits) replayed {
+	r := faces.WhatIf(past, l)
 	return replayed{what: what, limits: l, delays: r.Delays, waiting: r.Waiting, busy: r.Busy}
 }
 

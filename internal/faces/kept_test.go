@@ -1,16 +1,17 @@
-package operate
+package faces
 
 import (
 	"testing"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestOverdueIsTheJobThatHasOutlivedItsTimeForLongest(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	kind := &Type{JobType: 7}
+	kind := &operate.Type{JobType: 7}
 	kind.Known.Retention = queue_job.Retention{Done: time.Hour, Failed: 24 * time.Hour}
 	row := func(jobType int32, status queue_job.JobStatus, ended time.Duration) store.Aged {
 		return store.Aged{ID: 1, JobType: jobType, Status: int32(status), Written: now.Add(-ended).Unix()}

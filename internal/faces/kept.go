@@ -1,4 +1,4 @@
-package operate
+package faces
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -25,7 +26,7 @@ type Kept struct {
 
 // KeptType is for how long the ended jobs of a type are kept.
 type KeptType struct {
-	*Type
+	*operate.Type
 	// Overdue is for how long a job of the type has outlived its time, and is still there: the longest among the first 500 rows of
 	// the table. Zero: there is none. Instances with WithRetention delete every ten minutes what has ended lately, and once a day what
 	// was restored, or ran again long after it was added.
@@ -37,14 +38,14 @@ const (
 	lateAfter    = 25 * time.Hour // instances with WithRetention go through all rows once a day
 )
 
-// KeptOf looks at the oldest rows of the table, and says of types, as [Types] returned them, for how long their jobs are kept. It
+// KeptOf looks at the oldest rows of the table, and says of types, as a fleet shows them, for how long their jobs are kept. It
 // sends two statements.
-func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*Type) (*Kept, error) {
+func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, types []*operate.Type) (*Kept, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("what is kept: %w", err)
 	}
-	last, now, err := st.Newest(ctx)
+	last, now, err := newest(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 	if err != nil {
 		return nil, err
 	}
-	k := &Kept{At: clockAt(now)}
+	k := &Kept{At: now}
 	if len(rows) > 0 {
 		k.Rows = int64(max(last, rows[0].ID) - rows[0].ID + 1)
 		k.Oldest = time.Unix(rows[0].Created, 0)
@@ -65,7 +66,7 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 }
 
 // overdue is for how long a job of the type has outlived its time: the longest among the rows. Zero: none has.
-func overdue(t *Type, rows []store.Aged, now time.Time) (longest time.Duration) {
+func overdue(t *operate.Type, rows []store.Aged, now time.Time) (longest time.Duration) {
 	for i := range rows {
 		row := &rows[i]
 		kept := t.Known.Retention.Of(queue_job.JobStatus(row.Status))
@@ -95,7 +96,7 @@ func (k *Kept) Verdict() (text, remedy string) {
 		return "Nobody deletes jobs that have ended.", "Use WithRetention, or pqueue keep run."
 	case longest > 0:
 		return fmt.Sprintf("Jobs have outlived their time, the first of them by %s. Instances with WithRetention delete such jobs within a day.",
-			roughly(longest)), ""
+			words.Roughly(longest)), ""
 	}
 	return fmt.Sprintf("No job has outlived its time, among the first %d rows.", rowsLookedAt), ""
 }

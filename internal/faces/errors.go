@@ -1,4 +1,4 @@
-package operate
+package faces
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 }
 
 func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *store.Store, logged []store.TypedAttempt) (*Errors, error) {
-	now, err := databaseNow(ctx, st)
+	_, now, err := newest(ctx, st)
 	if err != nil {
 		return nil, err
 	}

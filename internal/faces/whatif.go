@@ -1,4 +1,4 @@
-package operate
+package faces
 
 import (
 	"cmp"
@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -52,7 +54,7 @@ type Replay struct {
 	Limits StartLimits
 	Steps  []ReplayStep
 	// Delays are of the runs that start: how long they have been due.
-	Delays Histogram
+	Delays operate.Histogram
 	// Waiting is how many runs are due and have not started at the end, and Oldest for how long the first of them has been due.
 	Waiting float64
 	Oldest  time.Duration
@@ -67,13 +69,13 @@ type ReplayStep struct {
 	Due, Started float64
 	Waiting      float64 // at its end
 	Busy         float64 // workers, on average
-	Delays       Histogram
+	Delays       operate.Histogram
 }
 
 // Past is what a job type did, for a replay.
 type Past struct {
-	// Periods are as [History] returned them.
-	Periods []Period
+	// Periods are as [operate.History] returned them.
+	Periods []operate.Period
 	// At is when the rest was so, at or after the end of the periods. Zero: the rest is not known.
 	At time.Time
 	// Waiting is how many jobs were due and had not started, and Oldest how long the first of them had been due. More: there were others,
@@ -85,8 +87,8 @@ type Past struct {
 	RetryWaits []queue_job.Wait
 }
 
-// PastOf is a past with what a type, as [Types] returned it, has told of the jobs that wait.
-func PastOf(t *Type, periods []Period) *Past {
+// PastOf is a past with what a type has told of the jobs that wait.
+func PastOf(t *operate.Type, periods []operate.Period) *Past {
 	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits}
 	if m := t.Memory; m != nil {
 		p.At, p.Waiting, p.Oldest, p.More = m.AsOf, m.Due(), m.Overdue, m.More
@@ -228,7 +230,7 @@ func (c *course) doubt(had StartLimits) string {
 		return fmt.Sprintf(
 			"No advice: with the limits as they are, the model has jobs start %s after their time on average, 99 of 100 within %s, and it was %s and %s. So "+
 				"something else held them up, or not all the time: a pause, other limits, groups, or jobs that fall due in bunches.",
-			roughly(seconds(says)), roughly(mostSaid), roughly(seconds(was)), roughly(most))
+			words.Roughly(seconds(says)), words.Roughly(mostSaid), words.Roughly(seconds(was)), words.Roughly(most))
 	case c.stoodStill(&r) != nil:
 		s := c.stoodStill(&r)
 		return fmt.Sprintf(
@@ -252,11 +254,11 @@ func (c *course) stoodStill(r *Replay) *ReplayStep {
 }
 
 func (c *course) startedIn(begin time.Time) int64 {
-	i := slices.IndexFunc(c.past, func(p Period) bool { return p.Begin.Equal(begin) })
+	i := slices.IndexFunc(c.past, func(p operate.Period) bool { return p.Begin.Equal(begin) })
 	return c.past[i].Started()
 }
 
-func (c *course) total() (all Period) {
+func (c *course) total() (all operate.Period) {
 	all.Runs = map[queue_job.JobStatus]int64{}
 	for i := range c.past {
 		p := &c.past[i]
@@ -341,7 +343,7 @@ func reserved(l StartLimits, within time.Duration, takes float64) StartLimits {
 // steps, because most runs wait for less than a step.
 type course struct {
 	of      *Past
-	past    []Period
+	past    []operate.Period
 	tick    float64   // seconds
 	perStep int       // ticks
 	due     []float64 // runs that fell due in each tick, those before the past in the first half
@@ -473,7 +475,7 @@ func (c *course) echo(to []float64, step, tick int, runs, takes float64) {
 // measureHandlers finds how long handlers take in each step. A run is counted in the step in which it ends. If handlers take longer than
 // a step, the short runs end first when many start. So the steps nearby count, too.
 func (c *course) measureHandlers() {
-	durations := func(from, to int) (h Histogram) {
+	durations := func(from, to int) (h operate.Histogram) {
 		for i := max(0, from); i < min(to, len(c.past)); i++ {
 			h.Add(&c.past[i].Durations)
 		}
@@ -520,17 +522,17 @@ func (c *course) spread(from, to, runs float64) {
 // bounds are where a range of a histogram begins and ends, in seconds. The last one is taken for a moment.
 func bounds(in int) (least, most float64) {
 	if in > 0 {
-		least = RangeEnd(in - 1).Seconds()
+		least = store.RangeEnd(in - 1).Seconds()
 	}
-	if in == len(Histogram{})-1 {
+	if in == len(operate.Histogram{})-1 {
 		return least, least
 	}
-	return least, RangeEnd(in).Seconds()
+	return least, store.RangeEnd(in).Seconds()
 }
 
 // mean is the average duration, in seconds. Where in a range its durations lie follows from how many there are in its neighbours: they
 // get fewer, or more, by a power of the duration.
-func mean(h *Histogram) float64 {
+func mean(h *operate.Histogram) float64 {
 	n, sum := 0.0, 0.0
 	for in, runs := range h {
 		n, sum = n+float64(runs), sum+float64(runs)*averageIn(h, in)
@@ -542,7 +544,7 @@ func mean(h *Histogram) float64 {
 }
 
 // averageIn is the average of the durations in a range.
-func averageIn(h *Histogram, in int) float64 {
+func averageIn(h *operate.Histogram, in int) float64 {
 	least, most := bounds(in)
 	if in == 0 || most == least {
 		return (least + most) / 2
@@ -713,17 +715,17 @@ func (q *lane) oldest() float64 {
 }
 
 // delays is a histogram of parts of runs.
-type delays [len(Histogram{})]float64
+type delays [len(operate.Histogram{})]float64
 
 func (d *delays) add(delay, runs float64) {
 	in := 0
-	for seconds(delay) >= RangeEnd(in) {
+	for seconds(delay) >= store.RangeEnd(in) {
 		in++
 	}
 	d[in] += runs
 }
 
-func (d *delays) histogram() (h Histogram) {
+func (d *delays) histogram() (h operate.Histogram) {
 	for i, runs := range d {
 		h[i] = int64(math.Round(runs))
 	}
