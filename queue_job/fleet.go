@@ -91,13 +91,15 @@ type Fleet struct {
 // Fleet reads three small tables, in three statements; as long as no instance has ever run, a fourth asks for the time. Use it instead of
 // the single verbs if you want to see more than one of them, often.
 func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
-	rows, err := j.holdings(ctx, ex, "fleet")
+	rows, now, err := j.holdings(ctx, ex, "fleet")
 	if err != nil {
 		return nil, err
 	}
 	f := &Fleet{Leases: leasesOf(rows), Instances: instancesOf(rows)}
-	if f.Now, err = j.nowOf(ctx, ex, rows); err != nil {
-		return nil, err
+	if f.Now = momentOf(now); len(rows) == 0 {
+		if f.Now, err = j.now(ctx, ex); err != nil {
+			return nil, err
+		}
 	}
 	if f.Types, err = j.Types(ctx, ex); err != nil {
 		return nil, err
@@ -117,11 +119,8 @@ func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 	return f, nil
 }
 
-// nowOf is the database's clock, which each row has brought. Without a row, it is asked.
-func (j *Jobs) nowOf(ctx context.Context, ex Executor, rows []store.Holding) (time.Time, error) {
-	if len(rows) > 0 {
-		return momentOf(rows[0].Now), nil
-	}
+// now is the database's clock.
+func (j *Jobs) now(ctx context.Context, ex Executor) (time.Time, error) {
 	_, now, err := j.store.Through(ex).Newest(ctx)
 	return momentOf(now), err
 }
@@ -130,7 +129,7 @@ func (j *Jobs) nowOf(ctx context.Context, ex Executor, rows []store.Holding) (ti
 // type, since when, and how many at this moment. Use it to see where a type runs, and whether its handlers still run on an instance
 // that has given it away. It reads the lease table once, which has a few rows for each type and instance, and the types' names.
 func (j *Jobs) Leases(ctx context.Context, ex Executor) ([]Lease, error) {
-	rows, err := j.holdings(ctx, ex, "leases")
+	rows, _, err := j.holdings(ctx, ex, "leases")
 	if err != nil {
 		return nil, err
 	}
@@ -153,23 +152,23 @@ func (j *Jobs) Leases(ctx context.Context, ex Executor) ([]Lease, error) {
 // and how many handlers run. Use it to see how evenly the job types are shared out, and which instances are about to stop. An
 // instance that has died is in the result until its leases end. Instances reads what [Jobs.Leases] reads.
 func (j *Jobs) Instances(ctx context.Context, ex Executor) ([]Instance, error) {
-	rows, err := j.holdings(ctx, ex, "instances")
+	rows, _, err := j.holdings(ctx, ex, "instances")
 	if err != nil {
 		return nil, err
 	}
 	return instancesOf(rows), nil
 }
 
-func (j *Jobs) holdings(ctx context.Context, ex Executor, what string) ([]store.Holding, error) {
+func (j *Jobs) holdings(ctx context.Context, ex Executor, what string) (rows []store.Seen, now float64, err error) {
 	st, err := j.through(ex)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, 0, fmt.Errorf("%s: %w", what, err)
 	}
 	return st.Holdings(ctx, share.Prefixes)
 }
 
 // leasesOf makes leases of the rows of the lease table that are the engine's.
-func leasesOf(rows []store.Holding) (leases []Lease) {
+func leasesOf(rows []store.Seen) (leases []Lease) {
 	asked, remains := map[string]string{}, map[string][]Remains{}
 	for _, row := range rows {
 		if row.Free {
@@ -179,7 +178,7 @@ func leasesOf(rows []store.Holding) (leases []Lease) {
 		if name, term, ok := share.ParseRemains(row.Name); ok {
 			remains[name] = append(remains[name], Remains{
 				Instance: share.OwnerOf(row.Owner).Instance, Holder: share.Readable(row.Owner), Term: term,
-				Since: momentOf(row.Since), Until: momentOf(row.Until), Running: row.Running,
+				Since: micros(row.Since), Until: micros(row.Until), Running: row.Running,
 			})
 		}
 	}
@@ -189,7 +188,7 @@ func leasesOf(rows []store.Holding) (leases []Lease) {
 			continue
 		}
 		l := Lease{Name: row.Name, JobType: jobType, Shard: shard,
-			Term: row.Term, Since: momentOf(row.Since), Until: momentOf(row.Until), Remains: remains[row.Name], AskedBy: asked[share.Asking(row.Name)]}
+			Term: row.Term, Since: micros(row.Since), Until: micros(row.Until), Remains: remains[row.Name], AskedBy: asked[share.Asking(row.Name)]}
 		if !row.Free {
 			l.Instance, l.Holder, l.Running = share.OwnerOf(row.Owner).Instance, share.Readable(row.Owner), row.Running
 		}
@@ -201,7 +200,7 @@ func leasesOf(rows []store.Holding) (leases []Lease) {
 }
 
 // instancesOf makes instances of the same rows.
-func instancesOf(rows []store.Holding) (instances []Instance) {
+func instancesOf(rows []store.Seen) (instances []Instance) {
 	of := map[string]*Instance{}
 	for _, row := range rows {
 		id, ok := share.ParsePresence(row.Name)
@@ -211,12 +210,12 @@ func instancesOf(rows []store.Holding) (instances []Instance) {
 		owner := share.OwnerOf(row.Owner)
 		of[id] = &Instance{
 			Id: id, Service: owner.Service, Host: owner.Host, Process: owner.Process,
-			Since: momentOf(row.Since), Until: momentOf(row.Until), Leaving: row.Running == share.Leaves,
+			Since: micros(row.Since), Until: micros(row.Until), Leaving: row.Running == share.Leaves,
 		}
 	}
 	for _, row := range rows {
 		if id, ok := share.ParseDrain(row.Name); ok && !row.Free && of[id] != nil {
-			of[id].DrainedUntil = momentOf(row.Until)
+			of[id].DrainedUntil = micros(row.Until)
 		}
 	}
 	for _, l := range leasesOf(rows) {
@@ -241,3 +240,6 @@ func instancesOf(rows []store.Holding) (instances []Instance) {
 
 // momentOf is the moment of a second of unix time.
 func momentOf(second float64) time.Time { return time.UnixMilli(int64(second * 1000)) }
+
+// micros is the moment of a microsecond of unix time, to the millisecond.
+func micros(us int64) time.Time { return time.UnixMilli(us / 1000) }

@@ -14,17 +14,17 @@ import (
 const a, b, c = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
 
 // heldRow is a row of the lease table.
-func heldRow(name, owner string, running int) store.Holding {
-	return store.Holding{Seen: store.Seen{Name: name, Owner: owner, Term: 41, Running: running, Layout: 1}, Since: 100, Until: 110.5}
+func heldRow(name, owner string, running int) store.Seen {
+	return store.Seen{Name: name, Owner: owner, Term: 41, Running: running, Layout: 1, Since: 100e6, Until: 110.5e6}
 }
 
-func freeRow(name, owner string) store.Holding {
+func freeRow(name, owner string) store.Seen {
 	row := heldRow(name, owner, 9)
 	row.Free = true
 	return row
 }
 
-var rowsOfAFleet = []store.Holding{
+var rowsOfAFleet = []store.Seen{
 	heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0),
 	heldRow("at-"+b, "shop@web-2/18#"+b+".1", share.Leaves),
 	freeRow("at-"+c, "shop@web-3/19#"+c+".1"),
@@ -71,12 +71,6 @@ func TestInstancesShowWhatEachHasAndRuns(t *testing.T) {
 }
 
 func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
-	seen := func(rows ...store.Holding) (list []store.Seen) {
-		for _, row := range rows {
-			list = append(list, row.Seen)
-		}
-		return list
-	}
 	here := heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0)
 	mine := heldRow("job-7", "mail@web-1/17#"+a+".2", 0)
 	other := heldRow("at-"+b, "shop@web-2/18#"+b+".1", 0)
@@ -86,15 +80,15 @@ func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
 		rows []store.Seen
 		says string
 	}{
-		{"it could", seen(here, mine, other), ""},
-		{"the holder does not say that it is there", seen(mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)), ""},
-		{"no row", seen(here, other), "no instance holds it; start one that has a configuration for job type 7"},
-		{"free", seen(here, other, freeRow("job-7", "shop@web-1/17#"+a+".2")), "no instance holds it; start one"},
-		{"an older version", seen(here, other, heldRow("job-7", "shop@old/3#0123", 0)), "its holder, shop@old/3, is of an older version, which cannot be asked; stop"},
-		{"alone", seen(here, mine), `there is no other instance of service "shop" that could take it; start one`},
-		{"alone but for one that stops", seen(here, mine, leaver), `no other instance of service "shop"`},
-		{"alone but for one that is gone", seen(here, mine, freeRow("at-"+b, "shop@web-2/18#"+b+".1")), `no other instance of service "shop"`},
-		{"alone but for another service", seen(here, mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)), `no other instance of service "shop"`},
+		{"it could", []store.Seen{here, mine, other}, ""},
+		{"the holder does not say that it is there", []store.Seen{mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)}, ""},
+		{"no row", []store.Seen{here, other}, "no instance holds it; start one that has a configuration for job type 7"},
+		{"free", []store.Seen{here, other, freeRow("job-7", "shop@web-1/17#"+a+".2")}, "no instance holds it; start one"},
+		{"an older version", []store.Seen{here, other, heldRow("job-7", "shop@old/3#0123", 0)}, "its holder, shop@old/3, is of an older version, which cannot be asked; stop"},
+		{"alone", []store.Seen{here, mine}, `there is no other instance of service "shop" that could take it; start one`},
+		{"alone but for one that stops", []store.Seen{here, mine, leaver}, `no other instance of service "shop"`},
+		{"alone but for one that is gone", []store.Seen{here, mine, freeRow("at-"+b, "shop@web-2/18#"+b+".1")}, `no other instance of service "shop"`},
+		{"alone but for another service", []store.Seen{here, mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)}, `no other instance of service "shop"`},
 	} {
 		term, err := mayHandOver("job-7", c.rows)
 		if c.says == "" && (err != nil || term != 41) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {

@@ -82,7 +82,7 @@ func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := st.Holdings(ctx, share.Prefixes)
+	held, _, err := st.Holdings(ctx, share.Prefixes)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (j *Jobs) Lines(ctx context.Context, ex Executor) ([]Line, error) {
 }
 
 // linesOf joins what holders have told with the leases that they hold.
-func linesOf(told []store.Line, held []store.Holding) (lines []Line) {
+func linesOf(told []store.Line, held []store.Seen) (lines []Line) {
 	type tenure struct {
 		lease string
 		term  int64

@@ -318,7 +318,7 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 	if err != nil {
 		return false, typeErr(jobType, err)
 	}
-	now, err := j.nowOf(ctx, ex, nil)
+	now, err := j.now(ctx, ex)
 	if err != nil {
 		return false, typeErr(jobType, err)
 	}

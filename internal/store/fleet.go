@@ -90,17 +90,9 @@ func (f *Fleet) heedType(jobType int32, layout int64, about string, limits Limit
 	}
 }
 
-// Holding is a lease as somebody sees it who wants to know who does what.
-type Holding struct {
-	Seen
-	Since float64 // the owner has or had it since this second of unix time …
-	Until float64 // … until this second, unless it is renewed
-	Now   float64 // the database's clock at the look, in unix seconds
-}
-
 // Holdings is Fleet for somebody who only looks, in the order of the names, and with the times. Closed leases are left out. It may
 // be asked of a replica.
-func (s *Store) Holdings(ctx context.Context, prefixes []string) ([]Holding, error) {
+func (s *Store) Holdings(ctx context.Context, prefixes []string) (held []Seen, now float64, err error) {
 	query := fmt.Sprintf(
 		"SELECT lock_name, %[1]s <= %[2]s AS free, locked_by, term, running, %[8]s AS now_micros, %[3]s AS held_since, %[7]s AS held_until "+
 			"FROM %[4]s "+
@@ -109,18 +101,19 @@ func (s *Store) Holdings(ctx context.Context, prefixes []string) ([]Holding, err
 		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")),
 		s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")), s.nowMicros)
 	type row struct {
-		Holding
-		now int64
+		Seen
+		now          int64
+		since, until float64
 	}
 	rows, err := read(ctx, s, each(func(r *row) []any {
-		return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.now, &r.Since, &r.Until}
+		return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.now, &r.since, &r.until}
 	}), query)
-	held := make([]Holding, len(rows))
-	for i := range rows {
-		held[i] = rows[i].Holding
-		held[i].Now = inSeconds(rows[i].now)
+	held = make([]Seen, len(rows))
+	for i, r := range rows {
+		held[i], now = r.Seen, inSeconds(r.now)
+		held[i].Since, held[i].Until = int64(r.since*1e6), int64(r.until*1e6)
 	}
-	return held, wrap("look who holds the leases", err)
+	return held, now, wrap("look who holds the leases", err)
 }
 
 // beginsWith is the condition that the name of a lease begins with one of these.

@@ -20,12 +20,12 @@ type Seen struct {
 	Owner string // who holds it, or held it last
 	Term  int64  // of that owner
 
-	Running int   // jobs that run under it, as far as somebody has written that; Holdings does not read it
+	Running int   // jobs that run under it, as far as somebody has written that
 	Layout  int64 // for which layout of its job type it is; below 0: closed until that layout opens; only Fleet reads it
 
-	// All but Holdings read these.
-	Left  float64 // seconds until it expires, unless it is renewed
-	Until int64   // until then, in microseconds of unix time: the same as long as the row is
+	Until int64   // when it expires, unless it is renewed, in microseconds of unix time: the same as long as the row is
+	Left  float64 // seconds until then; Holdings does not read it
+	Since int64   // when the owner took it, in microseconds of unix time; only Holdings reads it
 }
 
 // SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
