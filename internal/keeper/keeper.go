@@ -283,13 +283,13 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 			k.abandon(ctx, wants, owner)
 			return taken, err
 		}
-		for name, term := range terms {
+		for _, name := range slices.Sorted(maps.Keys(terms)) { // so that the order is the same each time
 			i := slices.IndexFunc(wants, func(want seenWant) bool { return want.named(name) })
 			if i < 0 {
 				k.abandon(ctx, wants, owner)
 				return taken, collision(names(wants), name)
 			}
-			taken = append(taken, taking{wants[i], term, owner, sent})
+			taken = append(taken, taking{wants[i], terms[name], owner, sent})
 		}
 	}
 	return taken, nil
