@@ -259,9 +259,10 @@ func (k *Keeper) Unask(ctx context.Context, asked []Asked) error {
 	return nil
 }
 
-// taking is a lease that was just taken.
+// taking is a lease that is free to be taken and, behind its row as it was read, what has come of it.
 type taking struct {
-	seenWant
+	Want
+	seen  store.Seen
 	term  int64
 	owner string
 	sent  time.Time
@@ -284,12 +285,13 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 			return taken, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(terms)) { // so that the order is the same each time
-			i := slices.IndexFunc(wants, func(want seenWant) bool { return want.named(name) })
+			i := slices.IndexFunc(wants, func(want taking) bool { return want.named(name) })
 			if i < 0 {
 				k.abandon(ctx, wants, owner)
 				return taken, collision(names(wants), name)
 			}
-			taken = append(taken, taking{wants[i], terms[name], owner, sent})
+			wants[i].term, wants[i].owner, wants[i].sent = terms[name], owner, sent
+			taken = append(taken, wants[i])
 		}
 	}
 	return taken, nil
@@ -309,7 +311,7 @@ func (w Want) named(name string) bool { return strings.EqualFold(w.Name, name) }
 
 // abandon gives back the leases that a statement of unknown outcome may have taken. If this fails, or comes before that statement, the
 // next look gives them back.
-func (k *Keeper) abandon(ctx context.Context, wants []seenWant, owner string) {
+func (k *Keeper) abandon(ctx context.Context, wants []taking, owner string) {
 	k.mu.Lock()
 	k.unsure.note(owner, time.Now())
 	k.mu.Unlock()
@@ -328,26 +330,20 @@ func names[W interface{ name() string }](wants []W) []string {
 
 func (w Want) name() string { return w.Name }
 
-// seenWant is a wanted lease, and its row as it was read.
-type seenWant struct {
-	Want
-	seen store.Seen
-}
-
 // broken reports whether the look has shown a lease that somebody broke. If it was broken after that look, it is not taken.
-func (w seenWant) broken() bool { return w.seen.Running == store.Broken }
+func (w taking) broken() bool { return w.seen.Running == store.Broken }
 
 // free returns the wanted leases that nobody holds. If a lease has no row yet, free makes one, unless a layout has to open it.
-func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (free []seenWant, err error) {
+func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (free []taking, err error) {
 	var missing []string
 	for _, want := range wants {
 		switch i := slices.IndexFunc(seen, func(s store.Seen) bool { return want.named(s.Name) }); {
 		case i < 0 && want.layout() > 1:
 		case i < 0:
 			missing = append(missing, want.Name)
-			free = append(free, seenWant{Want: want})
+			free = append(free, taking{Want: want})
 		case seen[i].Free:
-			free = append(free, seenWant{want, seen[i]})
+			free = append(free, taking{Want: want, seen: seen[i]})
 		}
 	}
 	if len(missing) > 0 {
@@ -373,7 +369,7 @@ func (k *Keeper) owner(readable string, length time.Duration) string {
 // takingOf is the end of an owner, which tells each taking from all others. The name before it is for people.
 func takingOf(owner string) string { return owner[strings.LastIndexByte(owner, '#')+1:] }
 
-func longest(wants []seenWant) (length time.Duration) {
+func longest(wants []taking) (length time.Duration) {
 	for _, want := range wants {
 		length = max(length, want.length())
 	}
@@ -789,7 +785,7 @@ func groupByLock[L interface{ alike() alike }](list []L) (groups [][]L) {
 	return groups
 }
 
-func (w seenWant) alike() alike {
+func (w taking) alike() alike {
 	a := alike{lock: w.Lock, holder: w.Holder, layout: w.layout()}
 	if w.broken() {
 		a.broken = 1
