@@ -22,20 +22,13 @@ import (
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
 // has a line for each type, or for each shard of a type.
 type database struct {
+	process
 	address     *address // nil: of a handle that cannot be compared
 	tables      Tables
-	log         logger.Logger
 	about       context.Context
 	service     string
 	instance    string
-	permit      *permit
-	quota       *quota
-	told        listeners
-	which       which
 	leaseCounts leaseCounts
-	clock       ground.Clock
-	reads       find.Reads
-	finder      *find.Finder
 	jobAt       atomic.Int64  // when there was a job last, since epoch
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
 	keeper      *keeper.Keeper
@@ -60,12 +53,8 @@ type database struct {
 	started       time.Time    // by our own clock …
 	startedAt     atomic.Int64 // … and by the database's, in milliseconds of unix time
 
-	errlog *ground.Errlog
-	losses losses
-
 	pauses     atomic.Pointer[pauses] // the latest answer
 	pauseLooks ground.Looks           // askForPauses'
-	longReads  chan struct{}          // has a place for each read of long parameters that is under way
 
 	patience  context.Context // handlers and looks at the table end with it
 	impatient context.CancelCauseFunc
@@ -84,11 +73,19 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	service := configs[0].ServiceName
-	d := &database{tables: tables, log: log, permit: permit, quota: quota, told: told, which: which, service: service, instance: keeper.Holder(service), leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), dormant: newDormancy(), wakeCancels: make(chan struct{}, 1), longReads: make(chan struct{}, longReadsMax), about: which.about(log.GetNewContext(service))}
+	d := &database{
+		process: process{
+			jobs: tables.Jobs, rows: tables.Run, schedules: tables.Schedules, clock: &ground.Clock{}, reads: &find.Reads{},
+			log: log, permit: permit, quota: quota, told: told, which: which, longReads: make(chan struct{}, longReadsMax),
+		},
+		tables: tables, service: service, instance: keeper.Holder(service), about: which.about(log.GetNewContext(service)), dormant: newDormancy(),
+		leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakeCancels: make(chan struct{}, 1),
+	}
+	d.onLease = d.leaseChanged
 	if tables.History != nil {
 		d.leaseLog = upkeep.NewLeaseLog()
 	}
-	d.errlog, d.losses = ground.NewErrlog(log, d.about, tables.Full), losses{log: log, about: d.about}
+	d.errlog, d.losses = ground.NewErrlog(log, d.about, tables.Full), &losses{log: log, about: d.about}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
@@ -104,7 +101,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		return nil, err
 	}
 	d.newestAtStart, d.started = newest, time.Now()
-	d.finder = find.New(d.forFinder(), &d.reads, newest)
+	d.finder = find.New(d.forFinder(), d.reads, newest)
 	d.startedAt.Store(d.clock.Now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
@@ -118,7 +115,7 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 			}
 			continue
 		}
-		l, err := newLine(cfg, d, spec{jobType: cfg.JobType, layout: share.Undivided})
+		l, err := d.newLine(cfg, spec{jobType: cfg.JobType, layout: share.Undivided})
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +124,23 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.errlog.On(d.patience, "renew leases", err) })
 	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.log.Error(d.about, text) })
 	return d, nil
+}
+
+// newLine makes a line, with the configuration of its type.
+func (d *database) newLine(cfg queue_job.Config, is spec) (*line, error) {
+	backlog := find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
+	return newLine(&d.process, cfg, is, d.pools[cfg.WorkerExpirySecond], backlog)
+}
+
+// leaseChanged tells whoever wants to know that the lease of a type was taken, or that nothing is started under it any more.
+func (d *database) leaseChanged(jobType int32, shard int, held bool) {
+	d.leaseCounts.note(jobType, held)
+	if d.told.leases != nil {
+		d.told.leases.add(leaseChange{jobType, shard, held})
+	}
+	if held {
+		ground.Signal(d.wakeCancels)
+	}
 }
 
 // configured are the configurations, within the limits that the table has, in the order of their types.
@@ -197,7 +211,7 @@ func (d *database) start() {
 func (d *database) forFinder() find.Process {
 	p := find.Process{
 		Tables: d.tables.Jobs, Newest: d.newest, Life: d.patience, Go: func(look func()) { d.loops.Go(look) },
-		Clock: &d.clock, Errlog: d.errlog, HasJob: d.hasJob, Jobless: d.jobless,
+		Clock: d.clock, Errlog: d.errlog, HasJob: d.hasJob, Jobless: d.jobless,
 		Strays: find.Strays{Wanted: d.looksForOthers, Begin: d.askWhileDormant, Came: d.noteWork},
 	}
 	if d.tables.Dormancy != nil {

@@ -67,9 +67,9 @@ func TestWhoLaysATypeDownLooksForWorkOnceMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &vanishing{}
-			d := &database{log: silent{}, about: t.Context(), patience: t.Context(), tables: Tables{Dormancy: &c.work}, dormant: newDormancy()}
+			d := &database{process: *processOf(silent{}), about: t.Context(), patience: t.Context(), tables: Tables{Dormancy: &c.work}, dormant: newDormancy()}
 			d.keeper = keeper.New(t.Context(), v, "shop@host/1", "a1b2c3d4e5f6", func(error) {})
-			l := &line{cfg: queue_job.Config{JobType: 7}, about: t.Context()}
+			l, _ := lineIn(&d.process, queue_job.Config{JobType: 7})
 			d.layDown(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-7"}, 1))
 			if _, noted := d.dormant.noted[7]; noted != c.noted || len(c.work.asked) != 1 {
 				t.Errorf("noted: %v, want %v; asked %v", noted, c.noted, c.work.asked)

@@ -30,21 +30,12 @@ import (
 //
 // Dispatcher, loader and schedule work for one lease, the others for all.
 type line struct {
+	*process
 	part
 	cfg     queue_job.Config       // what the part may use of it
+	about   context.Context        // for messages about the line as a whole
 	handler queue_job.Handler      // with its middleware; nil: batch is the handler
 	batch   queue_job.BatchHandler // with its middleware; nil: handler is
-	jobs    Jobs
-	rows    hidden.Run // what handlers write through
-	clock   *ground.Clock
-	log     logger.Logger
-	about   context.Context // for messages about the line as a whole
-	permit  *permit
-	told    listeners
-	which   which
-	errlog  *ground.Errlog
-	losses  *losses
-	finder  *find.Finder
 
 	queue       *queue
 	workers     workers
@@ -58,17 +49,33 @@ type line struct {
 	counts      counts
 	errors      errorCounts
 	putOffs     putOffs
-	leaseCounts *leaseCounts
 
 	tenure
 
 	writing    context.Context // ends when the settler has nothing more to write
 	endWriting context.CancelFunc
 
-	wake        chan struct{} // the dispatcher: the queue, or what it may mark, has changed
-	roomCame    chan struct{} // the loader: rows have left the queue
-	wakeCancels chan struct{} // of the database: a type was taken
-	longReads   chan struct{}
+	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
+	roomCame chan struct{} // the loader: rows have left the queue
+}
+
+// process is what the lines of one database share, of this process.
+type process struct {
+	jobs      Jobs
+	rows      hidden.Run       // what handlers write through
+	schedules upkeep.Schedules // asked by types that have a schedule
+	clock     *ground.Clock
+	errlog    *ground.Errlog
+	losses    *losses
+	log       logger.Logger
+	which     which
+	told      listeners
+	permit    *permit
+	quota     *quota
+	reads     *find.Reads
+	finder    *find.Finder
+	longReads chan struct{}                             // has a place for each read of long parameters that is under way
+	onLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
 }
 
 // part is the part of a job type that a line serves: all of it, or a shard.
@@ -96,7 +103,8 @@ type tenure struct {
 // turnsMax bounds how long a lease waits for its turn to be given away.
 const turnsMax = 1000
 
-func newLine(cfg queue_job.Config, d *database, is spec) (*line, error) {
+// newLine returns a line, with the configuration of its type. Its backlog knows which rows are left alone.
+func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find.Backlog) (*line, error) {
 	handler, batch, err := handlersOf(&cfg)
 	if err != nil {
 		return nil, err
@@ -105,27 +113,24 @@ func newLine(cfg queue_job.Config, d *database, is spec) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, about := cfg.WorkerPoolCapacity, d.aboutType(&cfg)
-	if is.layout.Shards() > 1 {
-		about = d.aboutType(&cfg, slog.Int("shard", is.shard))
-	}
-	cfg = ofShard(cfg, is.layout, is.shard)
 	l := &line{
-		part: part{is, is.layout.Leases(cfg.JobType)[is.shard], whole}, cfg: cfg, handler: handler, batch: batch, jobs: d.tables.Jobs, rows: d.tables.Run, clock: &d.clock, log: d.log, permit: d.permit, told: d.told, which: d.which, leaseCounts: &d.leaseCounts, errlog: d.errlog, losses: &d.losses, finder: d.finder,
-		about: about, instance: keeper.Holder(cfg.ServiceName),
-		queue: newQueue(cfg.QueueMaxSize, &d.reads),
-		wake:  make(chan struct{}, 1), roomCame: make(chan struct{}, 1), wakeCancels: d.wakeCancels, longReads: d.longReads,
+		process: p, part: part{is, is.layout.Leases(cfg.JobType)[is.shard], cfg.WorkerPoolCapacity}, cfg: ofShard(cfg, is.layout, is.shard),
+		about: p.aboutType(&cfg), instance: keeper.Holder(cfg.ServiceName), handler: handler, batch: batch, backlog: backlog,
+		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
-	l.workers = workers{cfg: &l.cfg, pool: d.pools[cfg.WorkerExpirySecond], work: l.work, wake: l.wake, places: places{quota: d.quota}}
-	l.backlog = find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
-	l.backlog.PageRows, l.backlog.RoomCame, l.backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
+	if is.layout.Shards() > 1 {
+		l.about = p.aboutType(&cfg, slog.Int("shard", is.shard))
+	}
+	l.queue = newQueue(l.cfg.QueueMaxSize, p.reads)
+	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
+	l.queue.overflow = backlog.Fell
+	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.work, wake: l.wake, places: places{quota: p.quota}}
+	l.settler = newSettler(l, p.permit, p.errlog, l.wake)
+	backlog.PageRows, backlog.RoomCame, backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
-		l.schedule = upkeep.NewSchedule(base, d.tables.Schedules, &l.cfg, params)
+		l.schedule = upkeep.NewSchedule(base, p.schedules, &l.cfg, params)
 	}
-	l.settler = newSettler(l, l.permit, l.errlog, l.wake)
-	l.queue.keys = newKeys(cfg.MaxPerKey, cfg.OrderedByKey, cfg.QueueMaxSize)
-	l.queue.overflow = l.backlog.Fell
 	return l, nil
 }
 
@@ -219,10 +224,8 @@ func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.starts.forget()
 	before := l.counts.endedNow()
 	l.endedBefore.Store(&before)
-	l.leaseCounts.note(l.cfg.JobType, true)
 	l.held.Store(lease)
 	l.tellLease(true)
-	ground.Signal(l.wakeCancels)
 	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.layout, Shard: l.shard}, lease.Context(), held{l, lease}, l.backlog)
 }
 
@@ -243,7 +246,6 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) 
 	loops.Wait()
 	l.held.Store(nil)
 	in.End()
-	l.leaseCounts.note(l.cfg.JobType, false)
 	l.tellLease(false)
 
 	l.queue.clear()
@@ -255,8 +257,8 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) 
 }
 
 func (l *line) tellLease(held bool) {
-	if l.told.leases != nil {
-		l.told.leases.add(leaseChange{l.cfg.JobType, l.shard, held})
+	if l.onLease != nil {
+		l.onLease(l.cfg.JobType, l.shard, held)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -27,16 +28,22 @@ func (silent) Debug(context.Context, string)        {}
 
 // lineOf returns a line that no loop works.
 func lineOf(limit int) *line {
-	l := &line{
-		part: part{spec: spec{layout: share.Undivided}}, cfg: queue_job.Config{LostLimit: 3}, log: silent{}, clock: &ground.Clock{}, queue: newQueue(limit, &find.Reads{}), permit: newPermit(),
-		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
+	l, err := lineIn(processOf(silent{}), queue_job.Config{ServiceName: "test", LostLimit: 3, QueueMaxSize: limit})
+	if err != nil {
+		panic(err)
 	}
-	l.backlog, l.finder = find.NewBacklog(0, 0), find.New(find.Process{}, &find.Reads{}, 0)
-	l.backlog.RoomCame, l.backlog.OnLeftAlone = l.roomCame, l.tellLeftAlone
-	l.workers = workers{cfg: &l.cfg, work: l.work, wake: l.wake}
-	l.errlog, l.losses = ground.NewErrlog(l.log, context.Background(), nil), &losses{log: l.log, about: context.Background()}
-	l.settler = newSettler(l, l.permit, l.errlog, l.wake)
 	return l
+}
+
+func lineIn(p *process, cfg queue_job.Config) (*line, error) {
+	return newLine(p, cfg, spec{jobType: cfg.JobType, layout: share.Undivided}, nil, find.NewBacklog(0, 0))
+}
+
+func processOf(log logger.Logger) *process {
+	p := &process{log: log, permit: newPermit(), clock: &ground.Clock{}, reads: &find.Reads{}}
+	p.finder = find.New(find.Process{}, p.reads, 0)
+	p.errlog, p.losses = ground.NewErrlog(log, context.Background(), nil), &losses{log: log, about: context.Background()}
+	return p
 }
 
 var lease = &keeper.Lease{Term: 7}
@@ -110,7 +117,7 @@ func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(
 
 func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
 	for _, service := range []string{"shop", "warehouse"} {
-		l, err := newLine(queue_job.Config{ServiceName: service, JobType: -7, WorkerPoolCapacity: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, &database{log: silent{}}, spec{layout: share.Undivided})
+		l, err := lineIn(processOf(silent{}), queue_job.Config{ServiceName: service, JobType: -7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,13 +181,13 @@ func TestAlikeVerdictsForDifferentReasonsAreWrittenTogetherAndLoggedApart(t *tes
 func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * 60 * 60
-		d := &database{log: silent{}, newestAtStart: 50}
+		d := &database{process: *processOf(silent{}), newestAtStart: 50}
 		now := func() { d.clock.Reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
 		now()
 		d.startedAt.Store(d.clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
-			l, err := newLine(queue_job.Config{ServiceName: "test", JobType: 7, FirstPullDay: 7, WorkerPoolCapacity: 1, QueueMaxSize: 10, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }}, d, spec{layout: share.Undivided})
+			l, err := d.newLine(queue_job.Config{JobType: 7, FirstPullDay: 7}, spec{jobType: 7, layout: share.Undivided})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,8 +205,8 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 // What a line runs under a lease that it gave away may end while a mark under its next lease is on its way.
 func TestARetiredLineWritesOutcomesUntilItsLastLeaseIsGivenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{log: silent{}, keeping: t.Context(), lines: &lineList{}}
-		l, err := newLine(typeWith(7), d, spec{layout: share.Undivided})
+		d := &database{process: *processOf(silent{}), keeping: t.Context(), lines: &lineList{}}
+		l, err := d.newLine(typeWith(7), spec{jobType: 7, layout: share.Undivided})
 		if err != nil {
 			t.Fatal(err)
 		}

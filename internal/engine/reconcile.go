@@ -125,7 +125,7 @@ func (s *standBy) makeLines(missing []spec) int {
 	var made []*line
 	var failed error
 	for _, m := range missing {
-		l, err := newLine(*s.configOf(m.jobType), s.database, m)
+		l, err := s.newLine(*s.configOf(m.jobType), m)
 		if err != nil {
 			failed = err
 			continue

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
@@ -44,7 +43,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{tables: Tables{Registry: names}, log: log, patience: context.Background(), keeping: context.Background(), errlog: ground.NewErrlog(log, context.Background(), nil), recasts: make(chan recast)}
+		d := &database{process: *processOf(log), tables: Tables{Registry: names}, patience: context.Background(), keeping: context.Background(), recasts: make(chan recast)}
 		var removed []int32
 		go func() {
 			r := <-d.recasts

@@ -115,5 +115,5 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 }
 
 func (d *database) upkeepBase() *upkeep.Base {
-	return &upkeep.Base{Instance: upkept{d}, Log: d.log, About: d.about, Clock: &d.clock, Errlog: d.errlog}
+	return &upkeep.Base{Instance: upkept{d}, Log: d.log, About: d.about, Clock: d.clock, Errlog: d.errlog}
 }

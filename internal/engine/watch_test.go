@@ -62,7 +62,7 @@ func leaseIn(t *testing.T) *keeper.Lease {
 
 // databaseOf returns the database of a line, as far as the watch needs it.
 func databaseOf(l *line) *database {
-	return &database{tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l), log: l.log, errlog: l.errlog}
+	return &database{process: *l.process, tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l)}
 }
 
 // at is how a row stands that is at an attempt of a term.

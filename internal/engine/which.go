@@ -50,11 +50,7 @@ type leaseCounts struct {
 
 type takenAndEnded struct{ taken, ended uint64 }
 
-// note counts nothing if the counts are nil.
 func (c *leaseCounts) note(jobType int32, held bool) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -76,6 +72,6 @@ func (c *leaseCounts) of(jobType int32) takenAndEnded {
 }
 
 // aboutType has the log say which type a context is about.
-func (d *database) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
-	return d.which.about(logger.With(d.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
+func (p *process) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return p.which.about(logger.With(p.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
 }
