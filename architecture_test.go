@@ -208,9 +208,9 @@ func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
 
 // doubles lists what doubles and is no wait: file and variable.
 var doubles = map[string]string{
-	"internal/engine/dispatcher.go b.rows": "rows of a statement",
-	"internal/faces/whatif.go above":       "a number of workers that is tried",
-	"queue_job/retry.go longest":           "what a job's own retries say, of which handlers hear",
+	"internal/engine/mark.go b.rows": "rows of a statement",
+	"internal/faces/whatif.go above": "a number of workers that is tried",
+	"queue_job/retry.go longest":     "what a job's own retries say, of which handlers hear",
 }
 
 // A loop that doubles its wait by hand does so a little differently from the next one, and forgets to tell, or to begin anew.

@@ -85,9 +85,9 @@ func (s *standBy) nextLookAhead() (wait time.Duration, more bool) {
 // forgetWaiting forgets the rows that wait in memory, and has them loaded.
 func (s *standBy) forgetWaiting() {
 	for _, h := range s.heldLines() {
-		h.queue.clear()
-		h.backlog.Ask()
-		ground.Signal(h.wake)
+		h.line.queue.clear()
+		h.line.backlog.Ask()
+		ground.Signal(h.line.wake)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestAMarkThatWasRolledBackStartsNothingThatWasMarkedBefore(t *testing.T) {
 			l.jobs, l.about = &lagging{mark: err, marked: []store.Marked{{ID: 1, Attempts: 1}}}, t.Context()
 			lease := keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 			l.queue.offer(fresh(1))
-			ours, _ := l.mark(t.Context(), lease, l.queue.picked(1, 1))
+			ours, _ := l.marker.mark(t.Context(), lease, l.queue.picked(1, 1))
 			if started := len(ours) == 1; started != starts {
 				t.Errorf("%v: started %v, want %v", err, started, starts)
 			}

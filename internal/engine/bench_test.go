@@ -29,8 +29,8 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) { benchmarkAThousandJo
 func benchmarkAThousandJobs(b *testing.B, q *quota) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
 	l.log, l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
-	l.workers.quota = q
-	l.handler = func(context.Context, *queue_job.Job) error { return nil }
+	l.workers.quota, l.cfg.ServiceName = q, ""
+	l.runner.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
 	l.heedPause(allowed(time.Hour))
 	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
@@ -43,7 +43,7 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 		for i := range rows {
 			l.offer(lease, &rows[i])
 		}
-		marked, _ := l.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
+		marked, _ := l.marker.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
 		l.workers.start(0, marked...)
 		workers.come()
 		if w := l.settler.write(b.Context(), l.settler.taken()); len(w.tried) > 0 || l.queue.inMemory() > 0 {

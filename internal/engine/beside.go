@@ -14,7 +14,7 @@ import (
 // others wait a moment. In an ordered type, such a job is mostly the first of its key; but a row with a smaller id may have been
 // committed since, or retried by hand.
 func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
-	r, most := k.d.remains.Load(), k.d.queue.keys.most
+	r, most := k.remains.Load(), k.queue.keys.most
 	if r == nil || len(r.elsewhere)+len(r.lines) == 0 || most == 0 {
 		return batch
 	}
@@ -28,13 +28,13 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 		return batch
 	}
 	running, err := k.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
-	if k.d.errlog.On(k.d.lease.Context(), "look for running jobs of keys", err) {
+	if k.errlog.On(k.lease.Context(), "look for running jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
-		k.d.refuse(keyed, ground.RetryLongest)
+		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	slots := map[string]int{}
-	for key, here := range k.d.queue.slotsTaken(inBatch) {
+	for key, here := range k.queue.slotsTaken(inBatch) {
 		slots[key] = most - running[key] - (here - inBatch[key])
 	}
 	may, mayNot := ground.Divide(batch, func(t *task) bool {
@@ -42,7 +42,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 		slots[key]--
 		return t.Group() == "" || slots[key] >= 0
 	})
-	k.d.refuse(mayNot, ground.RetryLongest)
+	k.marker.refuse(mayNot, ground.RetryLongest)
 	return may
 }
 
@@ -50,7 +50,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 func (k *keyTurns) runningOfKeys(r *remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
 	if len(r.elsewhere) > 0 {
-		ctx, cancel := context.WithTimeout(k.d.lease.Context(), markMax)
+		ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
 		defer cancel()
 		if running, err = k.elsewhereOfKeys(ctx, r, keys); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (k *keyTurns) runningOfKeys(r *remains, keys []string) (running map[string]
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
 func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *remains, keys []string) (running map[string]int, err error) {
-	told, err := k.restKeys.of(ctx, k.d.jobs, r)
+	told, err := k.restKeys.of(ctx, k.jobs, r)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *remains, keys []strin
 		if len(terms) == 0 {
 			return map[string]int{}, nil
 		}
-		return k.d.jobs.RunningOfKeys(ctx, k.d.cfg.JobType, keys, terms)
+		return k.jobs.RunningOfKeys(ctx, k.cfg.JobType, keys, terms)
 	}
 	running, err = inRows(told, true)
 	if err != nil {

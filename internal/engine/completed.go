@@ -18,9 +18,9 @@ var (
 
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
-func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
+func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	err, job := t.err, &t.job
-	row, errRead := l.standing(t)
+	row, errRead := r.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
 	case errRead != nil: // if the transaction was committed, what is written now changes nothing
@@ -31,18 +31,18 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
-		v = l.judgeReturned(t, cause, err)
+		v = r.judgeReturned(t, cause, err)
 		v.doubt = t.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
-		return l.countsNoMore(t, row, err), true
+		return r.countsNoMore(t, row, err), true
 	case t.marked(row):
 		if err != nil {
-			l.log.Warn(l.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+			r.log.Warn(r.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
 		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
 	case err != nil:
-		return l.countsNoMore(t, row, err), true
+		return r.countsNoMore(t, row, err), true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}
@@ -50,7 +50,7 @@ func (l *line) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 
 // standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was
 // committed must not be reported as failed.
-func (l *line) standing(t *task) (store.Standing, error) {
+func (r *runner) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
 	defer cancel()
 	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(stopPatience*3/4, cancel) })()
@@ -58,7 +58,7 @@ func (l *line) standing(t *task) (store.Standing, error) {
 	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
 		defer cancel()
-		rows, err := l.jobs.Standings(statement, []uint64{t.ID})
+		rows, err := r.jobs.Standings(statement, []uint64{t.ID})
 		if len(rows) > 0 {
 			standing = rows[0]
 		}

@@ -29,7 +29,6 @@ type database struct {
 	service     string
 	instance    string
 	leaseCounts leaseCounts
-	jobAt       atomic.Int64  // when there was a job last, since epoch
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
 	keeper      *keeper.Keeper
 	presence    atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet
@@ -183,7 +182,6 @@ func placeIn(configs []queue_job.Config, jobType int32) (place int, found bool) 
 func (d *database) start() {
 	d.keeping, d.quit = context.WithCancel(context.Background())
 	given := d.given
-	d.hasJob()
 	d.health.heed(nil)
 	d.keepings.Go(func() { d.keeper.Run(d.keeping) })
 	for _, l := range d.lines.all() {
@@ -211,7 +209,7 @@ func (d *database) start() {
 func (d *database) forFinder() find.Process {
 	p := find.Process{
 		Tables: d.tables.Jobs, Newest: d.newest, Life: d.patience, Go: func(look func()) { d.loops.Go(look) },
-		Clock: d.clock, Errlog: d.errlog, HasJob: d.hasJob, Jobless: d.jobless,
+		Clock: d.clock, Errlog: d.errlog, Idle: d.idle,
 		Strays: find.Strays{Wanted: d.looksForOthers, Begin: d.askWhileDormant, Came: d.noteWork},
 	}
 	if d.tables.Dormancy != nil {

@@ -193,12 +193,12 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64), configure .
 	l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
 	l.roomCame, l.permit, l.about = make(chan struct{}, 1), newPermit(), t.Context()
 	l.heedPause(allowed(365 * 24 * time.Hour))
-	l.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
+	l.runner.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {
 		set(&l.cfg)
 		l.workers.gate = newGate(&l.cfg, time.Now())
 	}
-	l.batch = l.cfg.HandleBatchFunc
+	l.runner.batch = l.cfg.HandleBatchFunc
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)

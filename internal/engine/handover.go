@@ -228,7 +228,7 @@ func (l *line) runsElsewhere(row *store.Row) bool {
 // bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is
 // under way.
 func (l *line) bears(lease *keeper.Lease) bool {
-	inDoubt, over := l.doubts.under(lease)
+	inDoubt, over := l.marker.doubts.under(lease)
 	l.settler.undo(lease, over...)
 	if inDoubt {
 		return true

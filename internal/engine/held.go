@@ -13,7 +13,7 @@ import (
 
 // held is a line whose lease this process holds. It is the sink of the rows that are found for the lease.
 type held struct {
-	*line
+	line  *line
 	lease *keeper.Lease
 }
 
@@ -26,37 +26,37 @@ const shownAgain = 3 * time.Second
 // Offer takes a pending row into the queue. It leaves a row alone that is too old. It reports false if there is no room; then a
 // later load brings the row.
 func (h held) Offer(row *store.Row) (accepted bool) {
-	if h.backlog.Abandoned(row) {
+	if h.line.backlog.Abandoned(row) {
 		return true
 	}
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000}
 	if t.wasLost() && !h.runsAgain(t) {
 		return true
 	}
-	if !h.queue.offer(t) {
-		h.backlog.Fell()
+	if !h.line.queue.offer(t) {
+		h.line.backlog.Fell()
 		return false
 	}
-	ground.Signal(h.wake)
+	ground.Signal(h.line.wake)
 	return true
 }
 
 // runsAgain reports whether a row that was in flight, or whose process died, is to run once more. It leaves a row alone whose job
 // still runs under a term that was given away, and fails a row that was lost too often.
 func (h held) runsAgain(t *task) bool {
-	if h.runsElsewhere(&t.Row) {
+	if h.line.runsElsewhere(&t.Row) {
 		return false
 	}
 	lost := lostIfMarked(&t.Row, h.lease.Term)
-	if lostTooOften(&h.cfg, lost) && lost > t.Lost {
-		if h.queue.register(t) {
-			h.settler.failLost(t, h.lease)
+	if lostTooOften(&h.line.cfg, lost) && lost > t.Lost {
+		if h.line.queue.register(t) {
+			h.line.settler.failLost(t, h.lease)
 		}
 		return false
 	}
-	t.suspect = isSuspect(&h.cfg, lost)
-	if t.Term == h.lease.Term && h.errlog.Lately() {
-		t.dueMillis = max(t.dueMillis, h.clock.Now()+shownAgain.Milliseconds())
+	t.suspect = isSuspect(&h.line.cfg, lost)
+	if t.Term == h.lease.Term && h.line.errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, h.line.clock.Now()+shownAgain.Milliseconds())
 	}
 	return true
 }
@@ -69,20 +69,22 @@ func lostIfMarked(row *store.Row, term int64) int16 {
 	return row.Lost
 }
 
-func (h held) Knows(id uint64) bool                            { return h.queue.knows(id) }
-func (h held) Room() (lowest int32, all bool)                  { return h.queue.leastWithRoom() }
-func (h held) Lane(priority int32, timed bool) (now, most int) { return h.queue.room(priority, timed) }
-func (h held) InMemory() int                                   { return h.queue.inMemory() }
-func (h held) Forget()                                         { h.queue.clear() }
+func (h held) Knows(id uint64) bool           { return h.line.queue.knows(id) }
+func (h held) Room() (lowest int32, all bool) { return h.line.queue.leastWithRoom() }
+func (h held) Lane(priority int32, timed bool) (now, most int) {
+	return h.line.queue.room(priority, timed)
+}
+func (h held) InMemory() int { return h.line.queue.inMemory() }
+func (h held) Forget()       { h.line.queue.clear() }
 
 // heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
 type heldLines []held
 
 // ofType returns the lines of a job type.
 func (h heldLines) ofType(jobType int32) heldLines {
-	from, _ := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.cfg.JobType, jobType) })
+	from, _ := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.line.cfg.JobType, jobType) })
 	to := from
-	for to < len(h) && h[to].cfg.JobType == jobType {
+	for to < len(h) && h[to].line.cfg.JobType == jobType {
 		to++
 	}
 	return h[from:to]

@@ -168,7 +168,7 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 	for name, leaves := range map[string]func(t *testing.T, b *longBacklog, first *task){
 		"somebody has changed it": func(_ *testing.T, b *longBacklog, first *task) {
 			b.table.rows[0].Changes++
-			b.passedOver(b.lease, []*task{first})
+			b.marker.passedOver(b.lease, []*task{first})
 		},
 		"its mark was taken back": func(t *testing.T, b *longBacklog, first *task) {
 			first.run = &run{lease: b.lease}

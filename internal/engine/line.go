@@ -30,18 +30,14 @@ import (
 //
 // Dispatcher, loader and schedule work for one lease, the others for all.
 type line struct {
-	*process
+	*base
 	part
-	cfg     queue_job.Config       // what the part may use of it
-	about   context.Context        // for messages about the line as a whole
-	handler queue_job.Handler      // with its middleware; nil: batch is the handler
-	batch   queue_job.BatchHandler // with its middleware; nil: handler is
 
 	queue       *queue
+	marker      marker
 	workers     workers
+	runner      runner
 	settler     *settler
-	instance    string // that works it
-	doubts      doubts
 	backlog     *find.Backlog
 	schedule    *upkeep.Schedule         // nil: it has none
 	starts      starts                   // whether they are allowed
@@ -57,6 +53,14 @@ type line struct {
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
+}
+
+// base is what a line and its actors stand on.
+type base struct {
+	*process
+	cfg      queue_job.Config // what the part may use of it
+	instance string           // that holds the leases
+	about    context.Context  // for messages about the line as a whole
 }
 
 // process is what the lines of one database share, of this process.
@@ -113,9 +117,9 @@ func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find
 	if err != nil {
 		return nil, err
 	}
+	b := &base{process: p, cfg: ofShard(cfg, is.layout, is.shard), instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg)}
 	l := &line{
-		process: p, part: part{is, is.layout.Leases(cfg.JobType)[is.shard], cfg.WorkerPoolCapacity}, cfg: ofShard(cfg, is.layout, is.shard),
-		about: p.aboutType(&cfg), instance: keeper.Holder(cfg.ServiceName), handler: handler, batch: batch, backlog: backlog,
+		base: b, part: part{is, is.layout.Leases(cfg.JobType)[is.shard], cfg.WorkerPoolCapacity}, backlog: backlog,
 		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
 	if is.layout.Shards() > 1 {
@@ -124,8 +128,13 @@ func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find
 	l.queue = newQueue(l.cfg.QueueMaxSize, p.reads)
 	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
 	l.queue.overflow = backlog.Fell
-	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.work, wake: l.wake, places: places{quota: p.quota}}
+	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.runner.work, wake: l.wake, places: places{quota: p.quota}}
 	l.settler = newSettler(l, p.permit, p.errlog, l.wake)
+	l.marker = marker{base: b, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
+	l.runner = runner{
+		base: b, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
+		starts: &l.starts, counts: &l.counts, putOffs: &l.putOffs, wake: l.wake,
+	}
 	backlog.PageRows, backlog.RoomCame, backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
@@ -263,21 +272,21 @@ func (l *line) tellLease(held bool) {
 }
 
 // quiet reports whether nothing is marked or runs, and every outcome is written.
-func (l *line) quiet() bool {
-	return l.workers.quiet() && l.settler.waiting() == 0
-}
+func (l *line) quiet() bool { return quiet(&l.workers, l.settler) }
+
+func quiet(w *workers, s *settler) bool { return w.quiet() && s.waiting() == 0 }
 
 // awaitDrained waits until the line is quiet and reports whether that was before the end of ctx. Then it waits a while for the
 // rest of the log: a log that cannot be written holds nobody up for longer.
 func (l *line) awaitDrained(ctx context.Context) bool {
 	bearsNone := func() bool { return l.quiet() && !slices.ContainsFunc(l.leases.all(), l.bears) }
-	if !l.await(ctx, bearsNone) {
+	if !await(ctx, l.wake, bearsNone) {
 		return false
 	}
 	l.settler.log.hurry()
 	noted, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
-	l.await(noted, func() bool { return l.settler.log.unnoted() == 0 })
+	await(noted, l.wake, func() bool { return l.settler.log.unnoted() == 0 })
 	l.tellUnnoted()
 	return true
 }
@@ -289,10 +298,10 @@ func (l *line) tellUnnoted() {
 }
 
 // await waits until a condition holds. Workers and the settler signal when it may have changed.
-func (l *line) await(ctx context.Context, so func() bool) bool {
+func await(ctx context.Context, wake <-chan struct{}, so func() bool) bool {
 	for !so() {
 		select {
-		case <-l.wake:
+		case <-wake:
 		case <-ctx.Done():
 			return false
 		}

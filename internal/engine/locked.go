@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // lockedTask is a task whose row another transaction has locked. A mark passes over such rows. They wait apart, where they are in no
@@ -94,32 +91,5 @@ func (d *dispatcher) lookAtLocked() {
 		}
 	}
 	d.queue.back(free...)
-	d.passedOver(d.lease, others)
-}
-
-// passedOver finds out what became of tasks that were not marked, or that are locked. If a row is still as it was read, it is locked, or the
-// mark came late; then the next look finds it free. All other tasks are forgotten. If a row was changed, a later look brings it again.
-func (l *line) passedOver(lease *keeper.Lease, tasks []*task) {
-	if len(tasks) == 0 {
-		return
-	}
-	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
-	rows, err := l.jobs.Standings(statement, idsOf(tasks))
-	cancel()
-	l.errlog.On(lease.Context(), "read how jobs stand", err)
-	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
-	var held, others []*task
-	for _, t := range tasks {
-		i, there := slices.BinarySearchFunc(rows, t.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
-		switch {
-		case there && pending(rows[i]) && rows[i].Version == t.Version():
-			held = append(held, t)
-			continue
-		case there && pending(rows[i]): // somebody has changed it
-			l.backlog.LetGo()
-		}
-		others = append(others, t)
-	}
-	l.queue.forget(others...)
-	l.queue.lock(time.Now(), held...)
+	d.marker.passedOver(d.lease, others)
 }

@@ -23,6 +23,7 @@ type heldRows struct {
 	marks  int
 	looks  []time.Time
 	unsure error // that each mark ends with, and nothing is marked
+	line   *line // that marks the rows
 }
 
 func (l *heldRows) now() int64 {
@@ -86,7 +87,7 @@ func (l *heldRows) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int
 func onHeldRows(t *testing.T, table *heldRows) (*dispatcher, func() []*task) {
 	epochOfTest = time.Now()
 	l := lineAt(5_000_000)
-	l.jobs, l.about = table, t.Context()
+	l.jobs, l.about, table.line = table, t.Context(), l
 	d := newDispatcher(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
 	return d, func() []*task {
 		d.lookAtLocked()
@@ -94,7 +95,7 @@ func onHeldRows(t *testing.T, table *heldRows) (*dispatcher, func() []*task) {
 		if len(batch) == 0 {
 			return nil
 		}
-		ours, _ := d.mark(t.Context(), d.lease, batch)
+		ours, _ := d.marker.mark(t.Context(), d.lease, batch)
 		return ours
 	}
 }
@@ -169,15 +170,15 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 			d.queue.offer(fresh(1))
 			sent := time.Now()
 			turn()
-			if bears := d.bears(d.lease); bears != doubted {
+			if bears := table.line.bears(d.lease); bears != doubted {
 				t.Errorf("%v: the lease bears something: %v, want %v", err, bears, doubted)
 			}
 			time.Sleep(time.Until(sent.Add(markMax)) - time.Millisecond)
-			if bears := d.bears(d.lease); bears != doubted {
+			if bears := table.line.bears(d.lease); bears != doubted {
 				t.Errorf("%v: at the end of its time, the lease bears something: %v, want %v", err, bears, doubted)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if owes := d.bears(d.lease) && d.settler.waiting() == 1; owes != doubted {
+			if owes := table.line.bears(d.lease) && d.settler.waiting() == 1; owes != doubted {
 				t.Errorf("%v: the mark is taken back: %v, want %v", err, owes, doubted)
 			}
 		})
@@ -189,7 +190,7 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 		turn()
 		time.Sleep(ground.RetryFirst + time.Millisecond)
 		turn()
-		if n := len(d.doubts.list); n != 1 {
+		if n := len(d.marker.doubts.list); n != 1 {
 			t.Errorf("after two such marks of one row, %d are in doubt: the row would be taken back twice", n)
 		}
 		table.unsure = nil
@@ -197,7 +198,7 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 		if ours := turn(); len(ours) != 1 {
 			t.Fatal("it is not marked at the second try")
 		}
-		if any, over := d.doubts.under(d.lease); any || len(over) > 0 {
+		if any, over := d.marker.doubts.under(d.lease); any || len(over) > 0 {
 			t.Error("the first mark is in doubt after the second, which nothing of the first can follow")
 		}
 	})

@@ -26,7 +26,7 @@ type runID struct {
 
 // longParams reads the long parameters of those tasks that have any. They are about to start.
 // Tasks whose parameters it does not bring wait, longer each time.
-func (l *line) longParams(tasks []*task) runParams {
+func (r *runner) longParams(tasks []*task) runParams {
 	var long []*task
 	for _, t := range tasks {
 		if t.HasLong() && !t.gone.Load() {
@@ -35,14 +35,14 @@ func (l *line) longParams(tasks []*task) runParams {
 	}
 	began, params := time.Now(), runParams{}
 	for some := range slices.Chunk(long, longRowsMax) {
-		for _, row := range l.readLong(some) {
+		for _, row := range r.readLong(some) {
 			params[runID{row.ID, row.Attempts}] = row.Params
 		}
 	}
 	for _, t := range long {
 		t.read = time.Since(began)
 		if _, ok := params[t.runID()]; !ok {
-			t.refuse(l.clock.Now(), lockedLongest)
+			t.refuse(r.clock.Now(), lockedLongest)
 		}
 	}
 	return params
@@ -51,18 +51,18 @@ func (l *line) longParams(tasks []*task) runParams {
 func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
 
 // readLong returns nothing if the read fails.
-func (l *line) readLong(tasks []*task) []store.RunParams {
+func (r *runner) readLong(tasks []*task) []store.RunParams {
 	lease := tasks[0].lease
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	select {
-	case l.longReads <- struct{}{}:
-		defer func() { <-l.longReads }()
+	case r.longReads <- struct{}{}:
+		defer func() { <-r.longReads }()
 	case <-statement.Done():
 		return nil
 	}
-	rows, err := l.jobs.LongParams(statement, idsOf(tasks), lease.Term)
-	l.errlog.On(lease.Context(), "read long parameters", err)
+	rows, err := r.jobs.LongParams(statement, idsOf(tasks), lease.Term)
+	r.errlog.On(lease.Context(), "read long parameters", err)
 	return rows
 }
 
@@ -75,14 +75,11 @@ func (t *task) takeLong(params runParams) bool {
 
 // lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
 // handler may have kept the job.
-func (l *line) lighten(t *task) *task {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	light := *t
-	light.run = &run{lease: t.lease, job: l.jobOf(t), err: t.err, took: t.took}
+func (r *runner) lighten(t *task) *task {
+	light := r.queue.substitute(t)
+	light.run = &run{lease: t.lease, job: r.jobOf(t), err: t.err, took: t.took}
 	light.job.JobParams = ""
-	t.left = true
-	return &light
+	return light
 }
 
 // longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a

@@ -41,7 +41,7 @@ func TestARunThatHasEndedKeepsNoLongParameters(t *testing.T) {
 	l := lineOf(10)
 	ended := &task{Row: store.Row{ID: 1, Params: store.SeeLongParams}, hasSlot: true, run: &run{}}
 	ended.job.JobParams = "whole"
-	if light := l.lighten(ended); light == ended || light.job.JobParams != "" || light.ID != 1 || !light.hasSlot {
+	if light := l.runner.lighten(ended); light == ended || light.job.JobParams != "" || light.ID != 1 || !light.hasSlot {
 		t.Errorf("%+v", light)
 	}
 	if l.queue.release(ended) {

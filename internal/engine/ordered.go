@@ -4,9 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
 // lookAtParkedEvery is how often to look at keys whose parked rows wait for a row that is not in flight: that row may have
@@ -15,7 +18,13 @@ const lookAtParkedEvery = time.Second
 
 // keyTurns is the admission of a type whose keys have slots: the queue gives them, and the table says the rest.
 type keyTurns struct {
-	d        *dispatcher
+	*base
+	lease    *keeper.Lease
+	queue    *queue
+	marker   *marker
+	backlog  *find.Backlog
+	remains  *atomic.Pointer[remains] // what still runs under earlier leases
+	roomCame chan struct{}            // the loader: rows have left the queue
 	restKeys restKeys
 	lookedAt time.Time // at keys whose rows are parked
 }
@@ -24,7 +33,7 @@ func (k *keyTurns) begin() {}
 
 func (k *keyTurns) admit(picked []*task, _ spare) (may []*task) {
 	if may = k.mayMark(picked); len(may) == 0 {
-		ground.Signal(k.d.roomCame) // rows were parked, or went back to the table
+		ground.Signal(k.roomCame) // rows were parked, or went back to the table
 	}
 	return may
 }
@@ -39,7 +48,7 @@ func (k *keyTurns) mayMark(batch []*task) []*task { return k.besideOthers(k.only
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others
 // are parked.
 func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
-	if !k.d.cfg.OrderedByKey {
+	if !k.cfg.OrderedByKey {
 		return batch
 	}
 	keys := map[string]bool{}
@@ -52,9 +61,9 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 		return batch
 	}
 	firsts, err := k.firstOfKeys(slices.Sorted(maps.Keys(keys)))
-	if k.d.errlog.On(k.d.lease.Context(), "look for the first jobs of keys", err) {
+	if k.errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
-		k.d.refuse(keyed, ground.RetryLongest)
+		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
@@ -63,23 +72,23 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 		return t.Group() == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		k.d.queue.parkPicked(k.d.clock.Now(), later, firsts)
+		k.queue.parkPicked(k.clock.Now(), later, firsts)
 	}
 	return first
 }
 
 // lookAtParked looks, every now and then, whether the rows for which parked rows wait are still there.
 func (k *keyTurns) lookAtParked() {
-	if !k.d.cfg.OrderedByKey || time.Since(k.lookedAt) < lookAtParkedEvery {
+	if !k.cfg.OrderedByKey || time.Since(k.lookedAt) < lookAtParkedEvery {
 		return
 	}
 	k.lookedAt = time.Now()
-	keys := k.d.queue.parkedKeys(batchRowsMax)
+	keys := k.queue.parkedKeys(batchRowsMax)
 	if len(keys) == 0 {
 		return
 	}
 	firsts, err := k.firstOfKeys(keys)
-	if k.d.errlog.On(k.d.lease.Context(), "look for the first jobs of keys", err) {
+	if k.errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
 		return
 	}
 	for _, key := range keys {
@@ -87,14 +96,14 @@ func (k *keyTurns) lookAtParked() {
 			firsts[key] = noneIsFirst
 		}
 	}
-	k.d.queue.unparkFirsts(firsts)
+	k.queue.unparkFirsts(firsts)
 }
 
 // firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.
 func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(k.d.lease.Context(), markMax)
+	ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
 	defer cancel()
-	known, from, unknown := k.d.queue.remembered(keys)
+	known, from, unknown := k.queue.remembered(keys)
 	firsts := map[string]uint64{}
 	for _, part := range []struct {
 		keys []string
@@ -103,7 +112,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := k.d.jobs.FirstOfKeys(ctx, k.d.cfg.JobType, part.keys, part.from, k.d.backlog.Since(), k.d.backlog.UpTo)
+		some, err := k.jobs.FirstOfKeys(ctx, k.cfg.JobType, part.keys, part.from, k.backlog.Since(), k.backlog.UpTo)
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func (d *database) hear(answer *pauses) {
 		}
 	}
 	for _, h := range d.heldLines() {
-		h.heedPause(answer)
+		h.line.heedPause(answer)
 	}
 }
 

@@ -564,6 +564,15 @@ func (q *queue) release(t *task) bool {
 	return q.depart(t)
 }
 
+// substitute returns a copy of a task that takes its place: the queue does not know the task itself any more.
+func (q *queue) substitute(t *task) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	other := *t
+	t.left = true
+	return &other
+}
+
 func (q *queue) depart(t *task) bool {
 	if t.left {
 		return false

@@ -43,7 +43,7 @@ func (f *floor) line(jobType int32, takes time.Duration) *line {
 	l := lineOf(1000)
 	l.cfg.JobType, l.cfg.WorkerPoolCapacity = jobType, 10
 	l.workers.pool, l.workers.quota = unlimited{}, f.quota
-	l.handler = func(context.Context, *queue_job.Job) error {
+	l.runner.handler = func(context.Context, *queue_job.Job) error {
 		f.mu.Lock()
 		f.running++
 		f.most = max(f.most, f.running)
@@ -128,7 +128,7 @@ func TestTypesThatWaitForAPlaceTakeTurns(t *testing.T) {
 func TestAHandlerThatEndsItsGoroutineGivesUpItsPlace(t *testing.T) {
 	onFloor(t, 1, func(f *floor) {
 		one, two := f.line(1, time.Second), f.line(2, time.Second)
-		one.handler = func(context.Context, *queue_job.Job) error { time.Sleep(time.Second); runtime.Goexit(); return nil }
+		one.runner.handler = func(context.Context, *queue_job.Job) error { time.Sleep(time.Second); runtime.Goexit(); return nil }
 		one.workers.start(0, f.marked(1)...)
 		synctest.Wait()
 		two.workers.start(0, f.marked(1)...)

@@ -166,7 +166,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 		if len(tasks) == 0 {
 			break // all were lost once too often
 		}
-		marked, fine := l.mark(ctx, lease, tasks)
+		marked, fine := l.marker.mark(ctx, lease, tasks)
 		ours, ok = append(ours, marked...), ok && fine
 	}
 	if err := s.settle(ctx, l); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
@@ -18,7 +16,6 @@ import (
 const (
 	watchEvery = 500 * time.Millisecond
 	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
-	heededFor  = time.Second            // an answer allows jobs to start for this long, or longer (allowedFor)
 	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
 )
 
@@ -47,90 +44,17 @@ func (d *database) watchCancellations(ctx context.Context) {
 // nothingRuns reports whether there is no job that could be cancelled while it runs.
 func (d *database) nothingRuns() bool { return len(d.heldLines()) == 0 && !d.busy() }
 
-// jobless reports whether no job has waited or run for this span of time.
-func (d *database) jobless(span time.Duration) bool {
-	waits := func(h held) bool { return h.queue.inMemory() > 0 }
-	return time.Since(ground.Epoch)-time.Duration(d.jobAt.Load()) >= span && !d.busy() && !slices.ContainsFunc(d.heldLines(), waits)
+// idle reports whether no job waits or runs.
+func (d *database) idle() bool {
+	waits := func(h held) bool { return h.line.queue.inMemory() > 0 }
+	return !d.busy() && !slices.ContainsFunc(d.heldLines(), waits)
 }
-
-// hasJob notes that there is a job.
-func (d *database) hasJob() { d.jobAt.Store(int64(time.Since(ground.Epoch))) }
 
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
 	return slices.ContainsFunc(d.lines.all(), func(l *line) bool {
 		return l.workers.busy()
 	})
-}
-
-// starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
-type starts struct {
-	heeding sync.Mutex
-	sent    atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
-	till    atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
-	lasts   atomic.Int64              // nanoseconds for which a row that was found ours may start
-	marks   atomic.Int64              // nanoseconds that a mark has taken of late
-}
-
-// heed takes an answer. It reports whether the answer is another than the last. An answer to an earlier question than the last one's is no
-// news.
-func (s *starts) heed(paused bool, answer *pauses) (news bool) {
-	s.heeding.Lock()
-	defer s.heeding.Unlock()
-	if last := s.sent.Load(); last != nil && answer.sent.Before(*last) {
-		return false
-	}
-	s.lasts.Store(int64(allowedFor(max(answer.took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
-	s.sent.Store(&answer.sent)
-	if paused {
-		return s.till.Swap(nil) != nil
-	}
-	return s.till.Swap(&answer.till) == nil
-}
-
-// paused reports whether the last answer was that the type is paused.
-func (s *starts) paused() bool { return s.sent.Load() != nil && s.till.Load() == nil }
-
-func (s *starts) allowed() bool { return s.allowedAt(time.Now()) }
-
-func (s *starts) allowedAt(now time.Time) bool {
-	till := s.till.Load()
-	return till != nil && now.Before(*till)
-}
-
-// allowedBy reports whether what was seen in the table at one moment allows a start at another.
-func (s *starts) allowedBy(seen, start time.Time) bool {
-	return start.Sub(seen) < time.Duration(s.lasts.Load())
-}
-
-// forget begins a lease: nobody has asked yet.
-func (s *starts) forget() { s.till.Store(nil) }
-
-// allowedFor is how long an answer allows jobs to start, from the moment at which it was asked for. If answers take long, it
-// lasts until the next one has come, and a little longer: jobs that start late are better than none.
-func allowedFor(took time.Duration) time.Duration {
-	const little = 200 * time.Millisecond
-	return max(heededFor, watchEvery+2*took+little)
-}
-
-// mayStart reports whether a marked task may still start: the lease is trusted, the job is not cancelled, its type is not
-// paused, and the last answers about that are not too old. It is called right before the handler, so that little time lies
-// between the answer and the start.
-func (l *line) mayStart(t *task) bool {
-	return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)
-}
-
-// notStarted takes back a marked task that may not start now, or ever.
-func (l *line) notStarted(t *task) {
-	l.workers.notStarted(t)
-	defer l.workers.handedOver()
-	if !t.gone.Load() {
-		l.takeBack(t.lease, t)
-		return
-	}
-	l.permit.giveBack(t)
-	l.queue.forget(t)
-	ground.Signal(l.wake)
 }
 
 // heedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting.

@@ -184,7 +184,7 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		one.err = c.err
-		v, dropped := l.judge(one, nil)
+		v, dropped := l.runner.judge(one, nil)
 		if v.status != c.want || dropped != c.dropped {
 			t.Errorf("%s: %v, dropped %v; want %v, %v", c.name, v.status, dropped, c.want, c.dropped)
 		}
@@ -198,12 +198,12 @@ func (b *broken) Error() string { return b.text }
 
 func TestAnErrorThatCannotBeReadIsAFailedRun(t *testing.T) {
 	l := lineOf(1)
-	l.handler = func(context.Context, *queue_job.Job) error {
+	l.runner.handler = func(context.Context, *queue_job.Job) error {
 		var b *broken
 		return b
 	}
 	one := &task{run: &run{}}
-	if l.call(t.Context(), []*task{one}); one.err == nil || len(one.err.Error()) == 0 {
+	if l.runner.call(t.Context(), []*task{one}); one.err == nil || len(one.err.Error()) == 0 {
 		t.Fatal(one.err)
 	}
 }

@@ -39,7 +39,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	workers, ran := &later{}, 0
 	l := lineOf(100)
 	l.workers.pool, l.cfg.WorkerPoolCapacity = workers, 10
-	l.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
+	l.runner.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
 	l.heedPause(allowed(0))
 	marked := func(from, to uint64) (tasks []*task) {
 		for id := from; id <= to; id++ {

@@ -37,8 +37,7 @@ type Process struct {
 	Go       func(func())                                                     // starts a goroutine for which the process waits
 	Clock    *ground.Clock
 	Errlog   *ground.Errlog
-	HasJob   func()                   // there is a job
-	Jobless  func(time.Duration) bool // there has been none for so long
+	Idle     func() bool // no job waits or runs
 	Strays   Strays
 }
 
@@ -54,6 +53,7 @@ type Finder struct {
 	Process
 	reads *Reads
 	tail  tail
+	jobAt atomic.Int64                    // when a job was found last, since ground.Epoch
 	here  atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
 
 	mu      sync.Mutex
@@ -67,6 +67,7 @@ type Finder struct {
 func New(p Process, reads *Reads, newest uint64) *Finder {
 	f := &Finder{Process: p, reads: reads, tail: tail{wake: make(chan struct{}, 1)}}
 	f.tail.above.Store(newest)
+	f.hasJob()
 	return f
 }
 

@@ -26,7 +26,7 @@ func finderOn(t *testing.T, tables Tables) *Finder {
 		Tables: tables, Newest: func(context.Context) (uint64, error) { return 0, nil },
 		Life: t.Context(), Go: func(f func()) { go f() },
 		Clock: &ground.Clock{}, Errlog: ground.NewErrlog(silent{}, t.Context(), nil),
-		HasJob: func() {}, Jobless: func(time.Duration) bool { return false },
+		Idle:   func() bool { return false },
 		Strays: Strays{Wanted: func() bool { return false }, Begin: func() {}, Came: func(int32) {}},
 	}, &Reads{}, 0)
 }

@@ -131,7 +131,7 @@ func (f *Finder) sweepOnce(looks *ground.Looks, list intakes) (full map[int32]bo
 		if row.ID < newest && row.CreateTime >= justNow && !in.sink.Knows(row.ID) {
 			f.tail.gaps.follow(row.ID, newest, now) // the tail has missed it
 		}
-		f.HasJob()
+		f.hasJob()
 		in.sink.Offer(row)
 	}
 	return full, len(rows) > 0, nil

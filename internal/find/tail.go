@@ -67,9 +67,9 @@ func (f *Finder) Follow(ctx context.Context) {
 		case f.Errlog.On(ctx, "look for new jobs", err):
 			delay = again.Next()
 		case found:
-			f.HasJob()
+			f.hasJob()
 			delay = tailFast
-		case delay >= tailSlow && f.Jobless(f.tail.rests()):
+		case delay >= tailSlow && f.jobless(f.tail.rests()):
 			delay = tailAtRest
 		default:
 			delay = min(delay*9/8, tailSlow)
@@ -95,6 +95,14 @@ func (f *Finder) lookBehind(ctx context.Context, now, readFor intakes) {
 	}
 	f.mu.Unlock()
 	f.Go(func() { f.Look(ctx) })
+}
+
+// hasJob notes that there is a job.
+func (f *Finder) hasJob() { f.jobAt.Store(int64(time.Since(ground.Epoch))) }
+
+// jobless reports whether no job has come, waited or run for this span of time.
+func (f *Finder) jobless(span time.Duration) bool {
+	return time.Since(ground.Epoch)-time.Duration(f.jobAt.Load()) >= span && f.Idle()
 }
 
 // rests is for how long there must have been no job before the tail looks for new ones at rest. In a crowd, each look costs the

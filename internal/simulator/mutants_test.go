@@ -44,8 +44,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "behind: a row that is changed in memory waits for the next round of its lane",
-		File: "internal/engine/locked.go",
-		Old:  "\t\t\tl.backlog.LetGo()\n",
+		File: "internal/engine/mark.go",
+		Old:  "\t\t\tm.backlog.LetGo()\n",
 		New:  "",
 	},
 	{
@@ -140,9 +140,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "rows that a mark has passed over are taken for gone",
-		File: "internal/engine/dispatcher.go",
-		Old:  "l.passedOver(lease, rest)",
-		New:  "l.queue.forget(rest[:0]...)",
+		File: "internal/engine/mark.go",
+		Old:  "m.passedOver(lease, rest)",
+		New:  "m.queue.forget(rest[:0]...)",
 	},
 	{
 		Name: "shards that are taken in one millisecond have one term",
@@ -164,15 +164,15 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a pause is not looked at again after a mark",
-		File: "internal/engine/watch.go",
-		Old:  "!t.gone.Load() && l.starts.allowedAt(t.started) && ",
-		New:  "!t.gone.Load() && ",
+		File: "internal/engine/run.go",
+		Old:  "!t.gone.Load() && r.starts.allowedAt(t.started) &&",
+		New:  "!t.gone.Load() &&",
 	},
 	{
 		Name: "what was cancelled while it waited for a worker is started",
-		File: "internal/engine/watch.go",
-		Old:  "!t.gone.Load() && l.starts.allowedAt(t.started) && ",
-		New:  "l.starts.allowedAt(t.started) && ",
+		File: "internal/engine/run.go",
+		Old:  "!t.gone.Load() && r.starts.allowedAt(t.started) &&",
+		New:  "r.starts.allowedAt(t.started) &&",
 	},
 	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
@@ -207,7 +207,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "Stop does not wait for the log",
 		File: "internal/engine/line.go",
-		Old:  "l.await(noted, func() bool { return l.settler.log.unnoted() == 0 })",
+		Old:  "await(noted, l.wake, func() bool { return l.settler.log.unnoted() == 0 })",
 		New:  "_ = noted",
 	},
 	{
@@ -224,7 +224,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "answers that come slowly allow no start",
-		File: "internal/engine/watch.go",
+		File: "internal/engine/dispatcher.go",
 		Old:  "return max(heededFor, watchEvery+2*took+little)",
 		New:  "return max(heededFor, little)",
 	},
@@ -267,7 +267,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "in order, a job that runs again lets the others of its key pass",
 		File: "internal/engine/ordered.go",
-		Old:  "if !k.d.cfg.OrderedByKey {",
+		Old:  "if !k.cfg.OrderedByKey {",
 		New:  "if true {",
 	},
 	{
@@ -309,7 +309,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "rows that are held back are not known to have left room",
 		File: "internal/engine/ordered.go",
-		Old:  "ground.Signal(k.d.roomCame) // rows were parked, or went back to the table",
+		Old:  "ground.Signal(k.roomCame) // rows were parked, or went back to the table",
 		New:  "",
 	},
 	{
@@ -326,14 +326,14 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a handler starts without asking for trust, and by an answer of any age", // and the process stands still before that, now and then
-		File: "internal/engine/watch.go",
-		Old:  "return t.lease.Trusted() && !t.gone.Load() && l.starts.allowedAt(t.started) && l.starts.allowedBy(*t.seen.Load(), t.started)",
-		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\treturn !t.gone.Load() && l.starts.till.Load() != nil",
+		File: "internal/engine/run.go",
+		Old:  "return t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(t.started) &&\n\t\tt.started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())",
+		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\treturn !t.gone.Load() && r.starts.till.Load() != nil",
 	},
 	{
 		Name: "a holder hears only when it takes a lease whether the type is paused",
 		File: "internal/engine/pauses.go",
-		Old:  "h.heedPause(answer)",
+		Old:  "h.line.heedPause(answer)",
 		New:  "_ = h",
 	},
 	{
@@ -387,19 +387,19 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/engine/long_params.go",
-		Old:  "t.refuse(l.clock.Now(), lockedLongest)",
+		Old:  "t.refuse(r.clock.Now(), lockedLongest)",
 		New:  "t.gone.Store(true)",
 	},
 	{
 		Name: "an unknown mark is taken for failed",
-		File: "internal/engine/dispatcher.go",
-		Old:  "marked, errBack := l.readBack(lease, batch)",
+		File: "internal/engine/mark.go",
+		Old:  "marked, errBack := m.readBack(lease, batch)",
 		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)",
 	},
 	{
 		Name: "an unknown mark is taken for done",
-		File: "internal/engine/dispatcher.go",
-		Old:  "marked, errBack := l.readBack(lease, batch)",
+		File: "internal/engine/mark.go",
+		Old:  "marked, errBack := m.readBack(lease, batch)",
 		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)\n\tfor _, t := range batch {\n\t\tmarked[t.ID] = store.Marked{ID: t.ID, Attempts: t.Attempts + 1, Lost: t.Lost}\n\t}",
 	},
 	{
@@ -422,8 +422,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a mark that comes back after the stop is not taken back",
-		File: "internal/engine/dispatcher.go",
-		Old:  "l.settler.undo(lease, ours...)\n",
+		File: "internal/engine/mark.go",
+		Old:  "m.settler.undo(lease, ours...)\n",
 		New:  "\n",
 	},
 	{
@@ -458,13 +458,13 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a suspect does not wait for its neighbours",
-		File: "internal/engine/dispatcher.go",
+		File: "internal/engine/suspects.go",
 		Old:  "d.awaitQuiet(ctx, nil)\n\tif !d.awaitPlace",
 		New:  "if !d.awaitPlace",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
-		File: "internal/engine/dispatcher.go",
+		File: "internal/engine/suspects.go",
 		Old:  "d.workers.start(suspect.dueMillis, marked...)\n\td.awaitQuiet(ctx, suspect)",
 		New:  "d.workers.start(suspect.dueMillis, marked...)",
 	},
@@ -476,20 +476,20 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a suspect starts before the log says that its own last run was lost",
-		File: "internal/engine/dispatcher.go",
+		File: "internal/engine/suspects.go",
 		Old:  "\td.awaitNoted(ctx)\n",
 		New:  "",
 	},
 	{
 		Name: "two suspects at a time",
-		File: "internal/engine/dispatcher.go",
+		File: "internal/engine/suspects.go",
 		Old:  "place: make(chan struct{}, 1)",
 		New:  "place: make(chan struct{}, 2)",
 	},
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/engine/held.go",
-		Old:  "lostTooOften(&h.cfg, lost) && lost > t.Lost",
+		Old:  "lostTooOften(&h.line.cfg, lost) && lost > t.Lost",
 		New:  "false",
 	},
 	{
@@ -549,7 +549,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
 		File: "internal/engine/held.go",
-		Old:  "if h.runsElsewhere(&t.Row) {",
+		Old:  "if h.line.runsElsewhere(&t.Row) {",
 		New:  "if false {",
 	},
 	{
@@ -675,7 +675,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler's Goexit costs a worker",
 		File: "internal/engine/run.go",
-		Old:  "l.workers.vanished()",
+		Old:  "r.workers.vanished()",
 		New:  "ground.Signal(l.wake)",
 	},
 	{

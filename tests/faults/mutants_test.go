@@ -40,8 +40,8 @@ var mutants = []struct {
 	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
-		File: "internal/engine/dispatcher.go",
-		Old:  `marked, errBack := l.readBack(lease, batch)`,
+		File: "internal/engine/mark.go",
+		Old:  `marked, errBack := m.readBack(lease, batch)`,
 		New:  `marked, errBack := map[uint64]store.Marked{}, error(nil)`,
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle", ""},
 	{mutant.Mutant{

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+)
+
+// permitSuspect returns a suspect that may run now, with the engine's one permit to run a suspect.
+func (d *dispatcher) permitSuspect() *task {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.clock.Now() {
+		return nil
+	}
+	suspect := d.permit.take(func() *task { return d.queue.pickSuspect(d.clock.Now()) })
+	ground.Signal(d.roomCame)
+	return suspect
+}
+
+// runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
+// the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up for
+// aloneWaitsFor at most, and the suspects of other lines as long. The marks of rows that have not started are taken back first. Otherwise these
+// rows would start beside the suspect, and count as lost if the process dies.
+func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
+	started := false
+	defer func() {
+		if !started {
+			d.permit.giveBack(suspect)
+		}
+	}()
+	if d.turns != nil && len(d.turns.mayMark([]*task{suspect})) == 0 {
+		return
+	}
+	d.settler.handBack(d.lease, d.workers.takeUnstarted()...)
+	d.awaitQuiet(ctx, nil)
+	if !d.awaitPlace(ctx) || !d.starts.allowed() {
+		d.marker.refuse([]*task{suspect}, ground.RetryLongest)
+		return
+	}
+	if d.turns != nil && len(d.turns.mayMark([]*task{suspect})) == 0 { // the wait may have been long
+		return
+	}
+	marked, _ := d.marker.mark(ctx, d.lease, []*task{suspect})
+	if len(marked) == 0 {
+		return
+	}
+	d.awaitNoted(ctx)
+	suspect.alone, started = true, true
+	d.workers.start(suspect.dueMillis, marked...)
+	d.awaitQuiet(ctx, suspect)
+}
+
+// awaitQuiet waits until the line is quiet, for aloneWaitsFor at most. If it waits for a suspect, the time counts from the
+// suspect's start, which the rate may put off; a pause ends the wait only until then, since a suspect that runs, runs on.
+func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
+	until := time.Now().Add(aloneWaitsFor)
+	for !quiet(d.workers, d.settler) && ctx.Err() == nil {
+		begun := suspect != nil && suspect.begun.Load()
+		if !begun && !d.starts.allowed() {
+			return
+		}
+		d.workers.start(d.clock.Now())
+		if suspect != nil && !begun {
+			until = time.Now().Add(aloneWaitsFor)
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return
+		}
+		ground.Wait(ctx, min(left, d.workers.admitsIn()), d.wake) // workers signal it too
+	}
+}
+
+// awaitPlace waits until the process may have another worker, for aloneWaitsFor at most.
+func (d *dispatcher) awaitPlace(ctx context.Context) bool {
+	waiting, cancel := context.WithTimeout(ctx, aloneWaitsFor)
+	defer cancel()
+	return await(waiting, d.wake, d.workers.claimOne)
+}
+
+// awaitNoted waits until the log says that earlier runs were lost: the next one may take the process along. A log that cannot
+// be written holds nobody up for longer than a moment.
+func (d *dispatcher) awaitNoted(ctx context.Context) {
+	const moment = 200 * time.Millisecond
+	noted, cancel := context.WithTimeout(ctx, moment)
+	defer cancel()
+	await(noted, d.wake, func() bool { return d.settler.log.unnoted() == 0 })
+}
+
+// permit is the engine's one permit to run a suspect. The task that has it gives it back.
+type permit struct {
+	place chan struct{} // full: a task has it
+	of    atomic.Pointer[task]
+}
+
+func newPermit() *permit { return &permit{place: make(chan struct{}, 1)} }
+
+// take gives the permit to the task that pick returns, unless another one has it. It returns that task; nil: none may run.
+func (p *permit) take(pick func() *task) *task {
+	select {
+	case p.place <- struct{}{}:
+	default:
+		return nil
+	}
+	t := pick()
+	if t == nil {
+		<-p.place
+		return nil
+	}
+	p.of.Store(t)
+	return t
+}
+
+func (p *permit) has(t *task) bool { return p.of.Load() == t }
+
+// giveBack takes the permit from a task, if the task has it.
+func (p *permit) giveBack(t *task) {
+	if p.of.CompareAndSwap(t, nil) {
+		<-p.place
+	}
+}
