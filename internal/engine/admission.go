@@ -27,7 +27,7 @@ func admissionsOf(d *dispatcher) (list []admission) {
 		fills = newFilling(&d.cfg, d.queue)
 		list = append(list, fills)
 	}
-	if d.workers.quota != nil {
+	if d.workers.places != nil {
 		list = append(list, &claims{d: d, fills: fills})
 	}
 	if d.turns != nil {

@@ -29,7 +29,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) { benchmarkAThousandJo
 func benchmarkAThousandJobs(b *testing.B, q *quota) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
 	l.log, l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
-	l.workers.quota, l.cfg.ServiceName = q, ""
+	l.workers.places, l.cfg.ServiceName = newPlaces(q, &l.workers), ""
 	l.runner.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.roomCame = make(chan struct{}, 1)
 	l.heedPause(allowed(time.Hour))

@@ -128,7 +128,8 @@ func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find
 	l.queue = newQueue(l.cfg.QueueMaxSize, p.reads)
 	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
 	l.queue.overflow = backlog.Fell
-	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.runner.work, wake: l.wake, places: places{quota: p.quota}}
+	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.runner.work, wake: l.wake}
+	l.workers.places = newPlaces(p.quota, &l.workers)
 	l.settler = newSettler(l, p.permit, p.errlog, l.wake)
 	l.marker = marker{base: b, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
 	l.runner = runner{

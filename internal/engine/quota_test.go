@@ -42,7 +42,7 @@ func onFloor(t *testing.T, places int, test func(f *floor)) {
 func (f *floor) line(jobType int32, takes time.Duration) *line {
 	l := lineOf(1000)
 	l.cfg.JobType, l.cfg.WorkerPoolCapacity = jobType, 10
-	l.workers.pool, l.workers.quota = unlimited{}, f.quota
+	l.workers.pool, l.workers.places = unlimited{}, newPlaces(f.quota, &l.workers)
 	l.runner.handler = func(context.Context, *queue_job.Job) error {
 		f.mu.Lock()
 		f.running++
@@ -211,7 +211,7 @@ func TestPlacesThatALineDoesNotNeedAreFreeAtOnce(t *testing.T) {
 		f.expectFree(3)
 		turn(l, 2)
 		f.expectFree(1)
-		l.workers.wantNone()
+		l.workers.places.wantNone()
 		f.expectFree(3)
 	})
 }
@@ -234,13 +234,13 @@ func (refusing) Submit(func()) error { return errors.New("released") }
 // Short jobs are marked ahead as far as their turns come soon.
 func TestMarksAreAsFarAheadAsTheTurnsAllow(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.workers.quota, l.workers.alive = 10, newQuota(1), 1
+	l.cfg.WorkerPoolCapacity, l.workers.places, l.workers.alive = 10, newPlaces(newQuota(1), &l.workers), 1
 	l.workers.runTakes, l.workers.ranLast = time.Millisecond, time.Now()
 	for _, c := range []struct {
 		turnTakes time.Duration
 		want      int
 	}{{0, 10}, {time.Millisecond, 5}, {9 * time.Millisecond, 1}, {time.Second, 0}} {
-		l.workers.turnTakes = c.turnTakes
+		l.workers.places.turnTakes = c.turnTakes
 		if got, _ := l.workers.room(time.Millisecond, inFlightMax); got != c.want {
 			t.Errorf("turns after %v: room for %d, want %d", c.turnTakes, got, c.want)
 		}

@@ -76,7 +76,7 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 func (d *dispatcher) awaitPlace(ctx context.Context) bool {
 	waiting, cancel := context.WithTimeout(ctx, aloneWaitsFor)
 	defer cancel()
-	return await(waiting, d.wake, d.workers.claimOne)
+	return await(waiting, d.wake, d.workers.places.claimOne)
 }
 
 // awaitNoted waits until the log says that earlier runs were lost: the next one may take the process along. A log that cannot

@@ -35,7 +35,7 @@ type workers struct {
 	ending   int           // tasks that have left atWork, and whose outcomes are not with the settler yet
 	runTakes time.Duration // of late
 	ranLast  time.Time     // when a run ended last
-	places
+	places   *places       // nil: the process may have as many workers as all its lines
 }
 
 const (
@@ -52,8 +52,8 @@ func (w *workers) start(now int64, marked ...*task) {
 	w.mu.Lock()
 	w.makeReady(now, marked)
 	more := w.wanted()
-	if w.quota != nil {
-		more = w.occupy(more)
+	if w.places != nil {
+		more = w.places.occupy(more)
 	}
 	w.alive += more
 	w.coming += more
@@ -78,8 +78,8 @@ func (w *workers) send(n int) {
 			w.coming--
 			w.alive--
 			w.mu.Unlock()
-			if w.quota != nil {
-				w.quota.pass(1)
+			if w.places != nil {
+				w.places.quota.pass(1)
 			}
 		}
 	}
@@ -117,8 +117,8 @@ func (w *workers) makeReady(now int64, marked []*task) {
 // another worker. The caller may keep the list, and change it.
 func (w *workers) next(came bool) []*task {
 	call := w.takeCall(came)
-	if call == nil && w.quota != nil {
-		w.quota.pass(1)
+	if call == nil && w.places != nil {
+		w.places.quota.pass(1)
 	}
 	return call
 }
@@ -135,7 +135,7 @@ func (w *workers) takeCall(came bool) []*task {
 		now = time.Now()
 		n, _ = w.gate.admits(now, w.ready)
 	}
-	if n == 0 || !came && w.quota != nil && !w.keepsPlace() {
+	if n == 0 || !came && w.places != nil && !w.places.keep() {
 		w.alive--
 		ground.Signal(w.wake)
 		return nil
@@ -166,8 +166,8 @@ func (w *workers) vanished() {
 	w.alive--
 	w.mu.Unlock()
 	ground.Signal(w.wake)
-	if w.quota != nil {
-		w.quota.pass(1)
+	if w.places != nil {
+		w.places.quota.pass(1)
 	}
 }
 
@@ -233,19 +233,19 @@ func (w *workers) most() int { return max(0, w.cfg.WorkerPoolCapacity-w.lent) }
 
 // capacity is how many workers there may be now. The caller holds the lock.
 func (w *workers) capacity() int {
-	if w.quota == nil {
+	if w.places == nil {
 		return w.most()
 	}
-	return min(w.most(), w.alive+w.unused)
+	return min(w.most(), w.alive+w.places.unused)
 }
 
 // cycle is how long a worker takes from one start to the next: it runs, and may have to wait for its turn. It is 0 if nothing has
 // run yet. The caller holds the lock.
 func (w *workers) cycle() time.Duration {
-	if w.runTakes == 0 {
-		return 0
+	if w.runTakes == 0 || w.places == nil {
+		return w.runTakes
 	}
-	return w.runTakes + w.turnTakes
+	return w.runTakes + w.places.turnTakes
 }
 
 // lend notes how many runs of earlier holders go on elsewhere, each of which takes a worker here, and reports whether that is
@@ -312,7 +312,7 @@ func (w *workers) roomForEarly() int {
 	switch cycle := w.cycle(); {
 	case cycle > 0:
 		most = min(most, int(time.Duration(w.capacity())*markedEarly/cycle))
-	case w.quota != nil:
+	case w.places != nil:
 		most = 0
 	}
 	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
@@ -338,8 +338,8 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 	if waited < surplusAfter {
 		return nil
 	}
-	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter && w.quota != nil {
-		w.turnTakes = max(w.turnTakes, stuck)
+	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter && w.places != nil {
+		w.places.turnTakes = max(w.places.turnTakes, stuck)
 	} else if stuck >= surplusAfter { // no run has ended since
 		w.runTakes = max(w.runTakes, stuck)
 	}
@@ -350,7 +350,7 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 // readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
 // idle. The caller holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
-	if len(w.ready) == 0 || w.alive-w.coming < w.capacity() || w.alive < w.most() && !w.lacksPlace() {
+	if len(w.ready) == 0 || w.alive-w.coming < w.capacity() || w.alive < w.most() && !w.places.lacking() {
 		return 0
 	}
 	return max(1, now.Sub(w.ready[0].since))
@@ -370,7 +370,7 @@ func (w *workers) admitsIn() time.Duration {
 	case w.gate != nil:
 		n, again = w.gate.admits(time.Now(), w.ready)
 	}
-	if n > 0 && (w.coming > 0 || w.lacksPlace()) { // a worker that comes says so
+	if n > 0 && (w.coming > 0 || w.places.lacking()) { // a worker that comes says so
 		return time.Hour
 	}
 	return again
@@ -466,7 +466,7 @@ func (w *workers) seen(now time.Time) seen {
 	switch {
 	case w.alive >= w.most():
 		s.gate.Limit = store.HeldByWorkers
-	case w.lacksPlace():
+	case w.places.lacking():
 		s.gate.Limit = store.HeldByPlaces
 	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
 		s.gate = store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: float64(w.gate.limiter.Limit())}

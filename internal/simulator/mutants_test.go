@@ -231,20 +231,20 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a type that waits for a place in its process is forgotten",
 		File: "internal/engine/quota.go",
-		Old:  "\tif got < n {\n\t\tq.await(w)\n\t}\n",
+		Old:  "\tif got < n {\n\t\tq.await(p)\n\t}\n",
 		New:  "",
 	},
 	{
 		Name: "a worker that leaves keeps its place in the process",
 		File: "internal/engine/workers.go",
-		Old:  "\tif call == nil && w.quota != nil {\n\t\tw.quota.pass(1)\n\t}\n",
+		Old:  "\tif call == nil && w.places != nil {\n\t\tw.places.quota.pass(1)\n\t}\n",
 		New:  "",
 	},
 	{
 		Name: "a worker begins without a place in the process",
 		File: "internal/engine/quota.go",
-		Old:  "\tmay = min(wanted, w.unused)\n",
-		New:  "\tmay = min(wanted, w.unused+1)\n",
+		Old:  "\tmay = min(wanted, p.unused)\n",
+		New:  "\tmay = min(wanted, p.unused+1)\n",
 	},
 	{
 		Name: "in order, the table is not asked which row is the first",
