@@ -100,7 +100,9 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 		a.begin()
 	}
 	var idle int
-	s.room, idle = d.room()
+	if unsettled := d.settler.waiting(); unsettled <= unsettledMax {
+		s.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
+	}
 	batch, blocked := d.queue.pick(d.clock.Now(), min(s.room, d.size.rows), idle)
 	if len(batch) == 0 && s.room > 0 { // without room, early rows would start before the rows that are due already
 		if rows, _ := d.queue.waits(); rows > 0 {
@@ -132,15 +134,6 @@ func (d *dispatcher) admitNone() {
 	for _, a := range d.admissions {
 		a.back()
 	}
-}
-
-// room is how many rows to mark now, and how many of them the workers would start at once.
-func (d *dispatcher) room() (rows, atOnce int) {
-	unsettled := d.settler.waiting()
-	if unsettled > unsettledMax {
-		return 0, 0
-	}
-	return d.workers.room(d.markTakes, inFlightMax-unsettled)
 }
 
 // roomForEarly is how many rows to mark before their time. If keys decide who may start, there is no room: an early row would

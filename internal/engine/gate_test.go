@@ -38,7 +38,7 @@ func TestWithoutLimitsThereIsNoGate(t *testing.T) {
 	if wanted := l.workers.wanted(); wanted != 3 {
 		t.Fatalf("%d workers for three tasks", wanted)
 	}
-	if call := l.workers.takeCall(false); len(call) != 1 {
+	if call := l.workers.next(false); len(call) != 1 {
 		t.Fatalf("a call of %d tasks", len(call))
 	}
 }

@@ -33,8 +33,9 @@ type marker struct {
 // the statement failed, or ctx has ended.
 func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
+	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
 	sent := time.Now()
-	marked, err := m.jobs.Mark(statement, idsOf(batch), createdBy(batch), batch[0].Version(), lease.Term, m.clock.At(sent)+markInTime.Milliseconds())
+	marked, err := m.jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, m.clock.At(sent)+markInTime.Milliseconds())
 	cancel()
 	doing := "mark jobs"
 	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
@@ -42,13 +43,17 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	}
 	m.errlog.On(lease.Context(), doing, err)
 	if err == nil && marked == len(batch) {
-		var spare spareRuns
+		var runs []run
 		for i, t := range batch {
+			if len(runs) == 0 {
+				runs = make([]run, min(len(batch)-i, runsTogether))
+			}
 			lost := t.Lost
 			if t.wasLost() {
 				lost = lostIfMarked(&t.Row, lease.Term)
 			}
-			m.nowOurs(t, spare.next(len(batch)-i), lease, t.Attempts+1, lost)
+			m.nowOurs(t, &runs[0], lease, t.Attempts+1, lost)
+			runs = runs[1:]
 		}
 		ours = batch
 	} else {
@@ -232,12 +237,4 @@ func idsOf(tasks []*task) []uint64 {
 		ids[i] = t.ID
 	}
 	return ids
-}
-
-// createdBy is the second in which the youngest of the tasks was created.
-func createdBy(tasks []*task) (second int64) {
-	for _, t := range tasks {
-		second = max(second, t.CreateTime)
-	}
-	return second
 }

@@ -43,7 +43,7 @@ type run struct {
 	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
 	read    time.Duration // how long its long parameters took to be read
 
-	parent  jobContext // of its handler's context, unless it runs in a batch
+	context jobContext // of its handler; of a batch, the first run has it
 	err     error      // that the handler ended with
 	took    time.Duration
 	outcome outcome // when it has ended
@@ -51,19 +51,6 @@ type run struct {
 
 // runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
 const runsTogether = 4
-
-// spareRuns are allocated and not yet used.
-type spareRuns []run
-
-// next returns a run; left is how many are needed, this one included.
-func (r *spareRuns) next(left int) *run {
-	if len(*r) == 0 {
-		*r = make(spareRuns, min(left, runsTogether))
-	}
-	first := &(*r)[0]
-	*r = (*r)[1:]
-	return first
-}
 
 // timed reports whether the task waits for its time.
 func (t *task) timed() bool { return t.dueMillis > 0 }
@@ -82,7 +69,7 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 //	filling     filling.rows        pick: its batch is not full        mark, back
 //	early       workers.early       mark, before its time              start, surplus, takeUnstarted
 //	ready       workers.ready       mark; start, when it is due        next, surplus, takeUnstarted
-//	at work     workers.atWork      next                               ended, notStarted
+//	at work     workers.atWork      next                               ended
 //	unsettled   settler             add, undo, handBack, failLost      write, and then back, backIfRoom or forget
 //	departed    queue.departed      forget                             flush, when no read can show it any more
 //

@@ -55,19 +55,20 @@ func (r *runner) work() {
 // run calls the handler with the tasks of one call that may still start. Without a batch handler, a call is one task. The
 // settler gets the outcomes, however the handler ends. The tasks belong to one lease and share one context.
 func (r *runner) run(tasks []*task) {
-	ctx, cancel := context.WithCancelCause(r.contextOf(tasks))
-	tasks = r.begin(ctx, tasks, cancel)
+	life, cancel := context.WithCancelCause(tasks[0].lease.Context())
+	tasks = r.begin(life, tasks, cancel)
 	if len(tasks) == 0 {
 		cancel(nil)
 		return
 	}
 	if r.cfg.Timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, r.cfg.Timeout, queue_job.ErrTimeout)
+		life, stop = context.WithTimeoutCause(life, r.cfg.Timeout, queue_job.ErrTimeout)
 		defer stop()
 	}
+	ctx := r.contextOf(life, tasks)
 	defer func() {
-		cause := context.Cause(ctx)
+		cause := context.Cause(life)
 		cancel(nil)
 		for _, t := range tasks {
 			r.finish(ctx, t, cause)
@@ -103,7 +104,10 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		if others != nil {
 			cancelOne = others.one()
 		}
-		r.beginOne(t, started, cancelOne)
+		t.job = r.jobOf(t)
+		bridge.QueueJob.Through(&t.job, r.rows, t.Attempts)
+		t.cancel, t.started, t.err = cancelOne, started, errGoexit // which stands if the call never returns
+		t.begun.Store(true)
 		if r.mayStart(t) && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
 			may = append(may, t)
 			if t.alone && r.permit.has(t) {
@@ -128,7 +132,7 @@ func (r *runner) mayStart(t *task) bool {
 
 // notStarted takes back a marked task that may not start now, or ever.
 func (r *runner) notStarted(t *task) {
-	r.workers.notStarted(t)
+	r.workers.ended(t, time.Time{})
 	defer r.workers.handedOver()
 	if !t.gone.Load() {
 		r.marker.takeBack(t.lease, t)
@@ -161,17 +165,15 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 	}
 }
 
-func (r *runner) beginOne(t *task, started time.Time, cancel context.CancelCauseFunc) {
-	t.job = r.jobOf(t)
-	bridge.QueueJob.Through(&t.job, r.rows, t.Attempts)
-	t.cancel, t.started, t.err = cancel, started, errGoexit // which stands if the call never returns
-	t.begun.Store(true)
-}
-
-// jobOf is the task's job as the application sees it.
+// jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
+// that waited in memory may start before that.
 func (b *base) jobOf(t *task) queue_job.Job {
+	fellDue := t.DueSecond()
+	if t.timed() {
+		fellDue = min(fellDue, t.dueMillis/1000)
+	}
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(b.fellDue(t)),
+		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}
@@ -197,16 +199,6 @@ func (b *base) waited(t *task) time.Duration {
 		due = min(t.StartTime*1000, t.dueMillis)
 	}
 	return max(t.started.Sub(t.since), time.Duration(b.clock.At(t.started)-due)*time.Millisecond)
-}
-
-// fellDue is the second in which a task fell due. If a job runs again, the table rounds its time up to a whole second, and a
-// task that waited in memory may start before that.
-func (b *base) fellDue(t *task) int64 {
-	due := t.DueSecond()
-	if t.timed() {
-		due = min(due, t.dueMillis/1000)
-	}
-	return due
 }
 
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
@@ -400,18 +392,18 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	}
 }
 
-// contextOf is the parent of the context in which the tasks of a call run.
-func (r *runner) contextOf(tasks []*task) context.Context {
+// contextOf is the context in which the tasks of a call run. It ends with life.
+func (r *runner) contextOf(life context.Context, tasks []*task) context.Context {
 	first := tasks[0]
 	about := r.aboutRun(first)
 	if r.cfg.HandleBatchFunc != nil {
 		about = logger.With(r.newContext(), slog.Int("job_type", int(r.cfg.JobType)), slog.Int("jobs", len(tasks)), slog.Int64("term", first.Term))
 	}
-	first.parent = jobContext{first.lease.Context(), about}
-	return &first.parent
+	first.context = jobContext{life, about}
+	return &first.context
 }
 
-// jobContext ends with the lease and has the values of the logger's context.
+// jobContext ends with a context and has the values of the logger's context.
 type jobContext struct {
 	context.Context
 	values context.Context

@@ -62,7 +62,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 		t.Fatal(call)
 	}
 	expect("running", true, 1)
-	l.workers.notStarted(marked)
+	l.workers.ended(marked, time.Time{})
 	expect("the worker is done with it", true, 0)
 	l.settler.undo(lease, marked)
 	l.workers.handedOver()

@@ -143,7 +143,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 		l.workers.next(false)
 	}
 	for n, i := range []int{2, 4, 0, 3, 1} {
-		l.workers.notStarted(tasks[i])
+		l.workers.ended(tasks[i], time.Time{})
 		if len(l.workers.atWork) != len(tasks)-n-1 {
 			t.Fatalf("%d are at work", len(l.workers.atWork))
 		}

@@ -115,17 +115,8 @@ func (w *workers) makeReady(now int64, marked []*task) {
 // next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has just come
 // takes its first call under the same lock: otherwise it would count as at work already, and its task would seem to need
 // another worker. The caller may keep the list, and change it.
-func (w *workers) next(came bool) []*task {
-	call := w.takeCall(came)
-	if call == nil && w.places != nil {
-		w.places.quota.pass(1)
-	}
-	return call
-}
-
-func (w *workers) takeCall(came bool) []*task {
+func (w *workers) next(came bool) (call []*task) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if came {
 		w.coming--
 	}
@@ -137,19 +128,21 @@ func (w *workers) takeCall(came bool) []*task {
 	}
 	if n == 0 || !came && w.places != nil && !w.places.keep() {
 		w.alive--
-		ground.Signal(w.wake)
+		w.mu.Unlock()
+		w.left()
 		return nil
 	}
 	if w.gate != nil {
 		w.gate.enter(now, n)
 		ground.Signal(w.wake) // it admits the next call at another time now
 	}
-	call := w.ready[:n:n]
+	call = w.ready[:n:n]
 	w.ready = w.ready[n:]
 	for _, t := range call {
 		t.index = len(w.atWork)
 		w.atWork = append(w.atWork, t)
 	}
+	w.mu.Unlock()
 	return call
 }
 
@@ -165,27 +158,30 @@ func (w *workers) vanished() {
 	w.mu.Lock()
 	w.alive--
 	w.mu.Unlock()
+	w.left()
+}
+
+// left says that a worker has gone. The caller does not hold the lock.
+func (w *workers) left() {
 	ground.Signal(w.wake)
 	if w.places != nil {
 		w.places.quota.pass(1)
 	}
 }
 
-// ended notes that a task has run.
+// ended notes that a worker is done with a task, whose handler has returned at a moment; zero: it was not called.
 func (w *workers) ended(t *task, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ground.Smooth(&w.runTakes, t.read+at.Sub(t.started))
-	w.ranLast = at
-	w.leave(t)
-	w.ending++
-}
-
-// notStarted notes that a worker is done with a task that it has not run.
-func (w *workers) notStarted(t *task) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.leave(t)
+	if !at.IsZero() {
+		ground.Smooth(&w.runTakes, t.read+at.Sub(t.started))
+		w.ranLast = at
+	}
+	last := len(w.atWork) - 1
+	w.atWork[t.index] = w.atWork[last]
+	w.atWork[t.index].index = t.index
+	w.atWork[last] = nil
+	w.atWork = w.atWork[:last]
 	w.ending++
 }
 
@@ -215,18 +211,6 @@ func (w *workers) running(lease *keeper.Lease) (n int) {
 	}
 	return min(n, w.alive)
 }
-
-// leave takes a task from those at work. The caller holds the lock.
-func (w *workers) leave(t *task) {
-	last := len(w.atWork) - 1
-	w.atWork[t.index] = w.atWork[last]
-	w.atWork[t.index].index = t.index
-	w.atWork[last] = nil
-	w.atWork = w.atWork[:last]
-}
-
-// idle is how many more calls the workers would begin at once if none were ready. The caller holds the lock.
-func (w *workers) idle() int { return w.capacity() - w.alive + w.coming }
 
 // most is how many workers there may be if all have a place. The caller holds the lock.
 func (w *workers) most() int { return max(0, w.cfg.WorkerPoolCapacity-w.lent) }
@@ -265,9 +249,10 @@ func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	perCall := max(1, w.cfg.BatchSize)
-	idle := perCall * w.idle() // rows
+	capacity := w.capacity()
+	idle := perCall * (capacity - w.alive + w.coming) // rows that start at once if none is ready
 	atOnce = max(0, idle-len(w.ready))
-	ahead := min(aheadMax, most, perCall*aheadOf(w.capacity(), w.cycle(), markTakes))
+	ahead := min(aheadMax, most, perCall*aheadOf(capacity, w.cycle(), markTakes))
 	if len(w.ready)-idle > ahead/2 {
 		return 0, atOnce
 	}
@@ -308,14 +293,14 @@ func (w *workers) roomForEarly() int {
 	if w.gate != nil {
 		return 0
 	}
-	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
+	capacity, most := w.capacity(), earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
 	switch cycle := w.cycle(); {
 	case cycle > 0:
-		most = min(most, int(time.Duration(w.capacity())*markedEarly/cycle))
+		most = min(most, int(time.Duration(capacity)*markedEarly/cycle))
 	case w.places != nil:
 		most = 0
 	}
-	return max(0, min(batchRowsMax, w.idle()+most-len(w.ready)-len(w.early)))
+	return max(0, min(batchRowsMax, capacity-w.alive+w.coming+most-len(w.ready)-len(w.early)))
 }
 
 // surplus takes marked tasks that will not start soon: a marked row cannot be changed, and counts as lost if the process dies.

@@ -237,8 +237,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a worker that leaves keeps its place in the process",
 		File: "internal/engine/workers.go",
-		Old:  "\tif call == nil && w.places != nil {\n\t\tw.places.quota.pass(1)\n\t}\n",
-		New:  "",
+		Old:  "\t\tw.left()\n",
+		New:  "\t\tground.Signal(w.wake)\n",
 	},
 	{
 		Name: "a worker begins without a place in the process",
