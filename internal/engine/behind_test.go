@@ -96,7 +96,7 @@ func TestAMarkThatWasRolledBackStartsNothingThatWasMarkedBefore(t *testing.T) {
 			if started := len(ours) == 1; started != starts {
 				t.Errorf("%v: started %v, want %v", err, started, starts)
 			}
-			if due, ok := l.queue.nextDue(); !starts && (!ok || due < l.clock.Now()+shownAgain.Milliseconds()) {
+			if due, ok := l.queue.nextDue(0); !starts && (!ok || due < l.clock.Now()+shownAgain.Milliseconds()) {
 				t.Errorf("%v: it is due again at %d, %v", err, due, ok)
 			}
 		})

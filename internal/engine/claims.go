@@ -40,7 +40,7 @@ func (c *claims) dueIn() time.Duration {
 	if c.fills != nil {
 		wait = c.fills.goesIn(time.Now(), true)
 	}
-	if due, ok := c.d.queue.nextDue(); ok {
+	if due, ok := c.d.queue.nextDue(0); ok {
 		wait = min(wait, c.d.until(due))
 	}
 	return wait

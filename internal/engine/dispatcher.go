@@ -103,8 +103,8 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	if unsettled := d.settler.waiting(); unsettled <= unsettledMax {
 		s.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
 	}
-	batch, blocked := d.queue.pick(d.clock.Now(), min(s.room, d.size.rows), idle)
-	if len(batch) == 0 && s.room > 0 { // without room, early rows would start before the rows that are due already
+	batch, blocked := d.queue.pick(d.clock.Now(), 0, min(s.room, d.size.rows), idle)
+	if len(batch) == 0 && s.room > 0 && !blocked { // without room, early rows would start before the rows that are due already
 		if rows, _ := d.queue.waits(); rows > 0 {
 			batch = d.pickEarly(&s)
 		}
@@ -121,10 +121,14 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	return batch, s
 }
 
-// pickEarly takes rows that soon fall due.
+// pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
 func (d *dispatcher) pickEarly(s *spare) (batch []*task) {
-	s.early = d.roomForEarly()
-	batch = d.queue.pickEarly(d.clock.Now()+markedEarly.Milliseconds(), min(s.early, d.size.rows))
+	if d.turns == nil {
+		s.early = d.workers.roomForEarly()
+	}
+	if s.early > 0 {
+		batch, _ = d.queue.pick(d.clock.Now(), markedEarly.Milliseconds(), min(s.early, d.size.rows), s.early)
+	}
 	s.ahead = len(batch) > 0
 	return batch
 }
@@ -134,15 +138,6 @@ func (d *dispatcher) admitNone() {
 	for _, a := range d.admissions {
 		a.back()
 	}
-}
-
-// roomForEarly is how many rows to mark before their time. If keys decide who may start, there is no room: an early row would
-// take the turn of another.
-func (d *dispatcher) roomForEarly() int {
-	if d.turns != nil {
-		return 0
-	}
-	return d.workers.roomForEarly()
 }
 
 // markAndStart marks the tasks and hands them to the workers. Tasks that were read in one version, mostly all, are marked
@@ -232,14 +227,14 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 
 // nextWaiting is how long until a row falls due for which there is room.
 func (d *dispatcher) nextWaiting(s spare) time.Duration {
-	wait := time.Hour
-	if due, ok := d.queue.nextDue(); ok && s.room > 0 {
-		wait = min(wait, d.until(due))
+	ahead := int64(0)
+	if s.early > 0 {
+		ahead = markedEarly.Milliseconds()
 	}
-	if due, ok := d.queue.nextEarly(); ok && s.early > 0 {
-		wait = min(wait, d.until(due)-markedEarly)
+	if due, ok := d.queue.nextDue(ahead); ok && s.room > 0 {
+		return d.until(due)
 	}
-	return wait
+	return time.Hour
 }
 
 // nextApart is how long until rows are to be looked at that wait apart. If a suspect waits for the permit only, the permit's place is

@@ -40,7 +40,7 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 	} {
 		l := lineOf(1)
 		l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
-		if got := newDispatcher(l, lease).roomForEarly(); got != c.want {
+		if got := l.workers.roomForEarly(); got != c.want {
 			t.Errorf("%d, want %d: %s", got, c.want, c.what)
 		}
 	}
@@ -52,8 +52,9 @@ func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 		l.cfg = cfg
 		l.cfg.WorkerPoolCapacity = 10
 		l.workers.gate, l.queue.keys = newGate(&l.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
-		if got := newDispatcher(l, lease).roomForEarly(); got != 0 {
-			t.Errorf("%s: %d", what, got)
+		l.queue.offer(timed(1, l.clock.Now()+50))
+		if batch, s := newDispatcher(l, lease).pickBatch(); s.room == 0 || s.early != 0 || len(batch) > 0 {
+			t.Errorf("%s: room for %d, of %d; %d are picked", what, s.early, s.room, len(batch))
 		}
 	}
 }
@@ -67,18 +68,12 @@ func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
 	}{{1000, 0, 0}, {1000, 2, 0}, {2001, 2, 0}, {1000, -1, 1}, {1500, 0, 0}} {
 		q.offer(&task{Row: store.Row{ID: uint64(id), Priority: row.priority}, dueMillis: row.due, refused: row.refused})
 	}
-	q.offer(&task{Row: store.Row{ID: 9}}) // due at once: no matter of time
-	if due, ok := q.nextEarly(); !ok || due != 1000 {
+	const ahead = 1500
+	if due, ok := q.nextDue(ahead); !ok || due != 1000-ahead {
 		t.Errorf("the next at %d, %v", due, ok)
 	}
-	var ids []uint64
-	for _, t := range q.pickEarly(2000, 100) {
-		ids = append(ids, t.ID)
-	}
-	if len(ids) != 3 || ids[0] != 1 || ids[1] != 0 || ids[2] != 4 {
-		t.Errorf("%v, want 1, 0 and 4", ids)
-	}
-	if due, ok := q.nextEarly(); !ok || due != 2001 {
+	expectIDs(t, q.early(2000-ahead, ahead, 100), 1, 0, 4)
+	if due, ok := q.nextDue(ahead); !ok || due != 2001-ahead {
 		t.Errorf("then the next at %d, %v", due, ok)
 	}
 }

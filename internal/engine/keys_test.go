@@ -29,11 +29,11 @@ func TestARowWhoseKeyIsTakenLetsOthersPassAndFollowsWhenItIsFree(t *testing.T) {
 	picked := q.picked(0, 9)
 	expectIDs(t, picked, 1, 2, 4, 5, 6, 7)
 	expectIDs(t, q.picked(0, 9))
-	if _, due := q.nextDue(); due {
+	if _, due := q.nextDue(0); due {
 		t.Fatal("rows whose key is taken are due")
 	}
 	q.forget(picked[0])
-	if _, due := q.nextDue(); !due {
+	if _, due := q.nextDue(0); !due {
 		t.Fatal("nothing is due, and a slot is left")
 	}
 	expectIDs(t, q.picked(0, 9), 3)

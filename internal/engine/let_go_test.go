@@ -108,7 +108,7 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 	b.backlog.Fell()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	picked, _ := b.queue.pick(b.clock.Now(), 1, 1)
+	picked, _ := b.queue.pick(b.clock.Now(), 0, 1, 1)
 	if len(picked) != 1 || picked[0].ID != b.first {
 		t.Fatalf("picked %v", picked)
 	}

@@ -30,19 +30,19 @@ func (v *level) lane(timed bool) int {
 	return len(v.fresh)
 }
 
-// hasDue reports whether a row waits that is due.
-func (v *level) hasDue(now int64) bool {
-	return len(v.fresh)+len(v.unparked) > 0 || len(v.timed) > 0 && v.timed[0].dueMillis <= now
+// hasDue reports whether a row waits that is due, or may be picked before.
+func (v *level) hasDue(now, ahead int64) bool {
+	return len(v.fresh)+len(v.unparked) > 0 || len(v.timed) > 0 && v.timed[0].dueFrom(ahead) <= now
 }
 
-// pick takes a row that is due, from the three lists by turns. It must have one (hasDue).
-func (v *level) pick(now int64) *task {
+// pick takes such a row, from the three lists by turns. It must have one (hasDue).
+func (v *level) pick(now, ahead int64) *task {
 	v.passed = 0
 	for {
 		v.turn++
 		switch v.turn % 3 {
 		case 0:
-			if len(v.timed) > 0 && v.timed[0].dueMillis <= now {
+			if len(v.timed) > 0 && v.timed[0].dueFrom(ahead) <= now {
 				return heap.Pop(&v.timed).(*task)
 			}
 		case 1:
@@ -70,12 +70,6 @@ func (v *level) putIn(t *task) {
 func (v *level) insert(t *task) {
 	i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
 	v.fresh = slices.Insert(v.fresh, i, t)
-}
-
-// dueEarly reports whether a row that falls due by a moment may be marked now. A row whose mark was refused waits for its
-// time, and so does a row that was lost: it may be why its process died.
-func (v *level) dueEarly(until int64) bool {
-	return len(v.timed) > 0 && v.timed[0].dueMillis <= until && v.timed[0].refused == 0 && !v.timed[0].wasLost()
 }
 
 func shift(list *[]*task) (first *task) {

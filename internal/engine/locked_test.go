@@ -91,7 +91,7 @@ func onHeldRows(t *testing.T, table *heldRows) (*dispatcher, func() []*task) {
 	d := newDispatcher(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
 	return d, func() []*task {
 		d.lookAtLocked()
-		batch, _ := d.queue.pick(d.clock.Now(), 1000, 1000)
+		batch, _ := d.queue.pick(d.clock.Now(), 0, 1000, 1000)
 		if len(batch) == 0 {
 			return nil
 		}

@@ -60,12 +60,12 @@ func (t *task) timed() bool { return t.dueMillis > 0 }
 //
 //	a row is    in                  it comes by                        and goes by
 //	fresh       level.fresh         offer, back                        pick
-//	timed       level.timed         offer, back: it has a time         pick, pickEarly
+//	timed       level.timed         offer, back: it has a time         pick
 //	suspect     queue.suspects      offer, back: it was lost twice     pickSuspect
 //	parked      keys.parked         pick, parkPicked: no slot          passOn; park, when too many are
 //	unparked    level.unparked      passOn: it has its slot            pick
 //	locked      queue.locked        lock: others have locked it        takeLocked
-//	picked      the dispatcher      pick, pickEarly, pickSuspect       mark, back, forget
+//	picked      the dispatcher      pick, pickSuspect                  mark, back, forget
 //	filling     filling.rows        pick: its batch is not full        mark, back
 //	early       workers.early       mark, before its time              start, surplus, takeUnstarted
 //	ready       workers.ready       mark; start, when it is due        next, surplus, takeUnstarted
@@ -266,18 +266,18 @@ func (q *queue) inMemory() int {
 }
 
 // pick takes at most n rows that are due and have a slot of their key, few of them long; the others are parked, or go back to
-// the table. Idle is how many of the n start at once. A row that was in flight when a process died is taken only if it starts at
+// the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that was in flight when a process died is taken only if it starts at
 // once: it fails after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of
 // these and no worker is idle, the pick is blocked.
-func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
+func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, blocked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for long := 0; len(picked) < n && long < longRowsMax; {
-		v := q.next(now)
+		v := q.next(now, ahead)
 		if v == nil {
 			break
 		}
-		t := v.pick(now)
+		t := v.pick(now, ahead)
 		if t.wasLost() {
 			if len(picked) >= idle {
 				v.putIn(t)
@@ -298,26 +298,17 @@ func (q *queue) pick(now int64, n, idle int) (picked []*task, blocked bool) {
 	return picked, false
 }
 
-// pickEarly takes at most n rows, few of them long, that fall due by a moment and may be marked early, the most urgent first.
-func (q *queue) pickEarly(until int64, n int) (picked []*task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	long := 0
-	for i := range q.levels {
-		for v := &q.levels[i]; len(picked) < n && long < longRowsMax && v.dueEarly(until); {
-			t := heap.Pop(&v.timed).(*task)
-			q.waiting--
-			picked = append(picked, t)
-			if t.HasLong() {
-				long++
-			}
-		}
-	}
-	return picked
-}
-
 // wasLost reports whether a process died with the task in flight, or a mark would find that now.
 func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
+
+// dueFrom is when the task may be marked if rows may be that many milliseconds before their time. A row whose mark was refused waits for its
+// time, and so does a row that was lost: it may be why its process died.
+func (t *task) dueFrom(ahead int64) int64 {
+	if t.refused > 0 || t.wasLost() {
+		ahead = 0
+	}
+	return t.dueMillis - ahead
+}
 
 func (q *queue) park(t *task) {
 	q.waiting++
@@ -405,11 +396,11 @@ func (q *queue) parkedKeys(n int) []string {
 }
 
 // next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
-func (q *queue) next(now int64) (next *level) {
+func (q *queue) next(now, ahead int64) (next *level) {
 	for i := range q.levels {
 		v := &q.levels[i]
 		switch {
-		case !v.hasDue(now):
+		case !v.hasDue(now, ahead):
 		case next == nil:
 			next = v
 		default:
@@ -435,8 +426,8 @@ func (q *queue) pickSuspect(now int64) *task {
 	return nil
 }
 
-// nextDue is when the first row falls due that waits in a lane; false if none does.
-func (q *queue) nextDue() (due int64, ok bool) {
+// nextDue is when the first row that waits in a lane may be picked; false if none waits.
+func (q *queue) nextDue(ahead int64) (due int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.levels {
@@ -444,20 +435,8 @@ func (q *queue) nextDue() (due int64, ok bool) {
 		if len(v.fresh)+len(v.unparked) > 0 {
 			return 0, true
 		}
-		if len(v.timed) > 0 && (!ok || v.timed[0].dueMillis < due) {
-			due, ok = v.timed[0].dueMillis, true
-		}
-	}
-	return due, ok
-}
-
-// nextEarly is when the first row falls due that may be marked early; false if there is none.
-func (q *queue) nextEarly() (due int64, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.levels {
-		if v := &q.levels[i]; v.dueEarly(math.MaxInt64) && (!ok || v.timed[0].dueMillis < due) {
-			due, ok = v.timed[0].dueMillis, true
+		if len(v.timed) > 0 && (!ok || v.timed[0].dueFrom(ahead) < due) {
+			due, ok = v.timed[0].dueFrom(ahead), true
 		}
 	}
 	return due, ok

@@ -87,18 +87,18 @@ func TestTimedRowsComeInTheOrderInWhichTheyFallDueAndNotBefore(t *testing.T) {
 	q := queueOf(t, 20, timed(1, 300), timed(2, 100), timed(4, 200), timed(3, 200))
 	expectIDs(t, q.picked(99, 9))
 	expectIDs(t, q.picked(200, 9), 2, 3, 4)
-	if due, ok := q.nextDue(); !ok || due != 300 {
+	if due, ok := q.nextDue(0); !ok || due != 300 {
 		t.Fatalf("next due %d, %v", due, ok)
 	}
 }
 
 func TestNextDueIsNowForFreshRowsAndNeverForAnEmptyQueue(t *testing.T) {
 	q := queueOf(t, 20)
-	if _, ok := q.nextDue(); ok {
+	if _, ok := q.nextDue(0); ok {
 		t.Fatal("an empty queue has something due")
 	}
 	q = queueOf(t, 20, timed(1, 300), fresh(2), suspect(3, 100))
-	if due, ok := q.nextDue(); !ok || due != 0 {
+	if due, ok := q.nextDue(0); !ok || due != 0 {
 		t.Fatalf("next due %d, %v", due, ok)
 	}
 }
@@ -290,7 +290,11 @@ func (q *queue) refused(now int64, tasks []*task, longest time.Duration) {
 
 // picked is what pick takes when workers are free for all of it.
 func (q *queue) picked(now int64, n int) []*task {
-	tasks, _ := q.pick(now, n, n)
+	return q.early(now, 0, n)
+}
+
+func (q *queue) early(now, ahead int64, n int) []*task {
+	tasks, _ := q.pick(now, ahead, n, n)
 	return tasks
 }
 
@@ -308,10 +312,10 @@ func TestTheNumberOfRowsThatWaitIsKept(t *testing.T) {
 			}
 			switch dice.IntN(12) {
 			case 0:
-				picked, _ := q.pick(now, 5, 1)
+				picked, _ := q.pick(now, 0, 5, 1)
 				out = append(out, picked...)
 			case 1:
-				out = append(out, q.pickEarly(now+50, 3)...)
+				out = append(out, q.early(now, 50, 3)...)
 			case 2:
 				if s := q.pickSuspect(now); s != nil {
 					out = append(out, s)
