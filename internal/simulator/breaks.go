@@ -80,8 +80,6 @@ func (w *world) breakLease(jobType int32, open time.Duration, back bool) {
 
 // Break ends a lease under its owner, as of this second.
 func (t *Table) Break(name, owner string, now int64) (broken bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	l, ok := t.leases[name]
 	if !ok || l.Owner != owner || l.Layout < 0 {
 		return false

@@ -222,8 +222,6 @@ func (j *judge) innocent(i *instance) bool {
 }
 
 func (j *judge) inserted(o *order) *history {
-	j.world.mu.Lock()
-	defer j.world.mu.Unlock()
 	h := &history{order: o, inserted: time.Now()}
 	j.histories = append(j.histories, h)
 	return h
@@ -743,7 +741,7 @@ type limiting struct {
 // limitedSince is what the type of a run has been limited to for a while; nil: nothing, or the run's instance may not know of it.
 func (j *judge) limitedSince(r *run, while time.Duration) *limiting {
 	w, l := &j.world.weather, j.limits[r.jobType]
-	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() || j.world.table.divided(r.jobType) {
+	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() || j.world.table.layouts[r.jobType] > 0 {
 		return nil
 	}
 	return l

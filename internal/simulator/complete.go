@@ -92,8 +92,6 @@ func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term
 	c := h.(*completion)
 	return send(ctx, l.link, completeJob, about{ids: []uint64{id}, term: term}, func() (bool, error) {
 		t := l.world.table
-		t.mu.Lock()
-		defer t.mu.Unlock()
 		if len(t.ours([]uint64{id}, term, attempt)) == 0 {
 			return false, nil
 		}
@@ -113,8 +111,6 @@ func (c *completion) commit(id uint64, m *mark) {
 	}
 	c.link.apply(commitJob, about{ids: []uint64{id}}, nil, false, func() {
 		t := w.table
-		t.mu.Lock()
-		defer t.mu.Unlock()
 		if j := t.find(id); j != nil && j.pending() && m != nil && c.h.mark == m && !c.back {
 			t.write([]*Job{j}, change{verb: completeJob, term: m.term}, func(j *Job) { j.setStatus(int32(queue_job.JobStatusSuccess)) })
 		}

@@ -548,7 +548,7 @@ func (j *judge) pauseEnds(jobType int32, until int64) {
 			return
 		}
 		j.saw["end of a pause"]++
-		if w.table.pauseEnd(jobType) == until {
+		if w.table.until[jobType] == until {
 			j.accuse("type %d is paused %v after the end of its pause", jobType, endedWithin)
 		}
 	})
@@ -557,7 +557,7 @@ func (j *judge) pauseEnds(jobType int32, until int64) {
 // haveEnded notes which of these types are not paused any more. The world stands still.
 func (j *judge) haveEnded(types []int32) {
 	for _, jobType := range types {
-		if !j.world.table.isPaused(jobType) {
+		if !slices.Contains(j.world.table.paused, jobType) {
 			j.pausedOrResumed(jobType, false)
 		}
 	}

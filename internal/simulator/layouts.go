@@ -12,8 +12,6 @@ import (
 const closedUntil = math.MaxInt64 / 2
 
 func (t *Table) Layout(_ context.Context, jobType int32) (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	return t.layouts[jobType], nil
 }
 
@@ -79,8 +77,6 @@ func (t *Table) OpenLeases(ctx context.Context, names []string, layout, term int
 
 // LeasesOf returns the rows of the leases of a job type, of whatever layout.
 func (t *Table) LeasesOf(jobType int32) map[string]Lease {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	of := map[string]Lease{}
 	for name, l := range t.leases {
 		if whole, _, _ := strings.Cut(name, "/"); whole == leaseName(jobType) {

@@ -212,19 +212,14 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 
 // do carries out a statement in one step: at once, or as the fate of the sender's link has it. Then the judge hears of it.
 func do[T any](ctx context.Context, t *Table, v verb, about about, apply func() (T, error)) (got T, err error) {
-	step := func() (T, error) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return apply()
-	}
 	l := t.link
 	if l == nil {
-		return step()
+		return apply()
 	}
 	var answered func()
 	sent := time.Now()
 	judged := func() (T, error) {
-		got, err := step()
+		got, err := apply()
 		answered = l.world.judge.applied(l.instance, v, about, sent, got)
 		return got, err
 	}

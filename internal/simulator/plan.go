@@ -205,7 +205,7 @@ func (p *plan) drawOrders(d *dice) {
 	}
 	if d.chance(100) {
 		jump := oneOf[uint64](d, 1, 3, 1000, 1<<40)
-		p.at(d.between(0, p.calmAt), func(w *world) { w.table.SkipIDs(jump) }, "%d ids are skipped", jump)
+		p.at(d.between(0, p.calmAt), func(w *world) { w.skipIDs(jump) }, "%d ids are skipped", jump)
 	}
 	if d.chance(30) && !p.weather.gentle {
 		p.weather.truncated = true
@@ -371,7 +371,7 @@ func (p *plan) drawMeddling(d *dice, at time.Duration) {
 	switch n := d.upTo(4); {
 	case n == 0 && !p.weather.stepped:
 		p.weather.edited = true
-		p.at(at, func(w *world) { w.table.DeleteLease(leaseName(jobType)) }, "delete the lease %s", leaseName(jobType))
+		p.at(at, func(w *world) { w.deleteLease(jobType) }, "delete the lease %s", leaseName(jobType))
 	case n == 1 && !p.weather.stepped:
 		p.weather.edited = true
 		p.at(at, func(w *world) { w.freeLease(jobType) }, "set the lease %s free", leaseName(jobType))

@@ -31,8 +31,6 @@ func Watch(seed uint64, look func(Sight)) {
 // showStart shows the start of a job whose row is the run's: nobody has cancelled or retried it since the mark.
 func (j *judge) showStart(h *history, by *instance, job *queue_job.Job) {
 	t := j.world.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if row := t.find(job.Id); row != nil && row.pending() && row.Term == job.Term {
 		j.show(h, row.Row, by, true)
 	}

@@ -412,8 +412,6 @@ func (t *Table) Pause(ctx context.Context, jobType int32) (changed bool, err err
 
 // PauseUntil pauses a type until a second of unix time, as queue_job does; 0: until somebody resumes it.
 func (t *Table) PauseUntil(_ context.Context, jobType int32, until int64) (changed bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if slices.Contains(t.paused, jobType) && t.until[jobType] == until {
 		return false, nil
 	}
@@ -427,8 +425,6 @@ func (t *Table) PauseUntil(_ context.Context, jobType int32, until int64) (chang
 
 // Resume resumes a type, as queue_job does.
 func (t *Table) Resume(_ context.Context, jobType int32) (changed bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	return t.resume(jobType), nil
 }
 
@@ -439,24 +435,8 @@ func (t *Table) resume(jobType int32) (changed bool) {
 	return len(t.paused) < paused
 }
 
-// isPaused reports whether a type is paused.
-func (t *Table) isPaused(jobType int32) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Contains(t.paused, jobType)
-}
-
-// pauseEnd is when the pause of a type ends; 0: it lasts, or there is none.
-func (t *Table) pauseEnd(jobType int32) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.until[jobType]
-}
-
 // limit gives a type limits. It reports whether they were others.
 func (t *Table) limit(jobType int32, limits store.Limits) (changed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.limits == nil {
 		t.limits = map[int32]store.Limits{}
 	}
@@ -467,17 +447,8 @@ func (t *Table) limit(jobType int32, limits store.Limits) (changed bool) {
 	return changed
 }
 
-// divided reports whether a type is, or ever was, divided into shards.
-func (t *Table) divided(jobType int32) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.layouts[jobType] > 0
-}
-
 // Cancel ends a pending row, as queue_job does.
 func (t *Table) Cancel(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && j.pending() {
 		t.write([]*Job{j}, change{verb: cancelJob}, func(j *Job) { j.setStatus(int32(queue_job.JobStatusCancelled)) })
 	}
@@ -485,8 +456,6 @@ func (t *Table) Cancel(id uint64) {
 
 // SetPriority gives a pending row another priority, as queue_job does.
 func (t *Table) SetPriority(id uint64, priority int32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && j.pending() {
 		t.write([]*Job{j}, change{verb: setPriority}, func(j *Job) {
 			j.Priority = priority
@@ -497,8 +466,6 @@ func (t *Table) SetPriority(id uint64, priority int32) {
 
 // Retry lets a failed or cancelled row run once more, as queue_job does.
 func (t *Table) Retry(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && (j.Status == int16(queue_job.JobStatusFailed) || j.Status == int16(queue_job.JobStatusCancelled)) {
 		if !t.givesKeyBack(j) {
 			return

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -16,7 +15,8 @@ import (
 )
 
 // Table has the tables in memory: jobs, leases, attempts. Its methods do the same as the statements of package store,
-// each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares.
+// each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares. Its callers see to it that
+// one thing happens at a time: in a world, by the world's mutex.
 type Table struct {
 	*tables
 	link *link // by which statements come; nil: they take effect at once
@@ -24,7 +24,6 @@ type Table struct {
 
 // tables are what all tables of a world have in common.
 type tables struct {
-	mu       sync.Mutex
 	clock    func() time.Time
 	watch    func(change)
 	nextID   uint64
@@ -717,8 +716,6 @@ func (t *Table) Begin() *Transaction { return &Transaction{table: t} }
 // Insert adds a row. The table gives it its id.
 func (x *Transaction) Insert(j Job) (id uint64) {
 	t := x.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	j.ID, j.Due, j.committed = t.nextID, float64(j.StartTime), false
 	t.nextID++
 	t.jobs = append(t.jobs, &j)
@@ -727,8 +724,6 @@ func (x *Transaction) Insert(j Job) (id uint64) {
 }
 
 func (x *Transaction) Commit() {
-	x.table.mu.Lock()
-	defer x.table.mu.Unlock()
 	x.table.write(x.rows, change{verb: commit}, func(j *Job) { j.committed = true })
 	x.rows = nil
 }
@@ -736,23 +731,17 @@ func (x *Transaction) Commit() {
 // Rollback takes the rows back; their ids are not used again.
 func (x *Transaction) Rollback() {
 	t := x.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.jobs = slices.DeleteFunc(t.jobs, func(j *Job) bool { return slices.Contains(x.rows, j) })
 	x.rows = nil
 }
 
 // SkipIDs leaves a gap in the ids, as failed INSERTs do, or a change of AUTO_INCREMENT by hand.
 func (t *Table) SkipIDs(n uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.nextID += n
 }
 
 // Reschedule gives a pending row that is not marked another time, as queue_job does.
 func (t *Table) Reschedule(id uint64, start int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && j.pending() && j.Term == 0 {
 		t.write([]*Job{j}, change{verb: reschedule}, func(j *Job) {
 			start := max(start, t.now())
@@ -764,8 +753,6 @@ func (t *Table) Reschedule(id uint64, start int64) {
 
 // Change changes a row by hand, if it is there.
 func (t *Table) Change(id uint64, set func(*Job)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil {
 		t.write([]*Job{j}, change{verb: byHand}, set)
 	}
@@ -773,8 +760,6 @@ func (t *Table) Change(id uint64, set func(*Job)) {
 
 // Delete deletes a row, if it is there.
 func (t *Table) Delete(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil {
 		t.remove(j)
 	}
@@ -789,8 +774,6 @@ func (t *Table) remove(j *Job) {
 // Truncate deletes every row and lets the ids begin anew. It waits for open transactions: while there are any, it does
 // nothing and returns false.
 func (t *Table) Truncate() (done bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if slices.ContainsFunc(t.jobs, func(j *Job) bool { return !j.committed }) {
 		return false
 	}
@@ -803,8 +786,6 @@ func (t *Table) Truncate() (done bool) {
 
 // Jobs returns the committed rows in the order of their ids.
 func (t *Table) Jobs() (jobs []Job) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, j := range t.jobs {
 		if j.committed {
 			jobs = append(jobs, *j)
@@ -815,29 +796,21 @@ func (t *Table) Jobs() (jobs []Job) {
 
 // Lease returns the row of a lease; ok is false if there is none.
 func (t *Table) Lease(name string) (l Lease, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	l, ok = t.leases[name]
 	return l, ok
 }
 
 // SetLease writes a lease's row by hand, DeleteLease deletes it.
 func (t *Table) SetLease(name string, l Lease) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.leases[name] = l
 }
 
 func (t *Table) DeleteLease(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	delete(t.leases, name)
 }
 
 // Attempts returns how many runs of a job are in the log.
 func (t *Table) Attempts(job uint64) (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for key := range t.attempts {
 		if key.job == job {
 			n++

@@ -179,8 +179,6 @@ func labelOf(params string) string {
 // The statements.
 
 func (t *Table) rowsOfKey(jobType int32, key string, of func(*Job) bool) (rows []*Job) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, j := range t.jobs {
 		if j.committed && j.JobType == jobType && j.Key == key && of(j) {
 			rows = append(rows, j)
@@ -198,8 +196,6 @@ func (t *Table) bears(one *Job) bool {
 
 // takeKey takes the uniqueness of a key from a final row, which remembers it.
 func (t *Table) takeKey(jobType int32, key string) (taken bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, j := range t.jobs {
 		if j.committed && j.Unique && j.JobType == jobType && j.Key == key && !j.pending() {
 			j.Unique, j.Changes = false, j.ownChanges()+keyTaken
@@ -212,8 +208,6 @@ func (t *Table) takeKey(jobType int32, key string) (taken bool) {
 func (j *Job) ownChanges() int32 { return j.Changes % keyTaken }
 
 func (t *Table) changesOf(id uint64) int32 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil {
 		return j.Changes
 	}
@@ -234,9 +228,7 @@ func (t *Table) givesKeyBack(j *Job) bool {
 
 // commitUnlessThere commits a row whose key is unique, unless another row has it.
 func (x *Transaction) commitUnlessThere() bool {
-	x.table.mu.Lock()
 	there := x.table.bears(x.rows[0])
-	x.table.mu.Unlock()
 	if !there {
 		x.Commit()
 	}
@@ -245,8 +237,6 @@ func (x *Transaction) commitUnlessThere() bool {
 
 // restoreAnew makes a final row anew, as package store restores it from an archive.
 func (t *Table) restoreAnew(id uint64, changes int32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if j := t.find(id); j != nil && !j.pending() {
 		j.Changes = changes
 	}
@@ -254,10 +244,8 @@ func (t *Table) restoreAnew(id uint64, changes int32) {
 
 // retryWith is Retry with other parameters.
 func (t *Table) retryWith(id uint64, params string) {
-	t.mu.Lock()
 	if j := t.find(id); j != nil && !j.pending() {
 		j.Params, j.LongParams = params, ""
 	}
-	t.mu.Unlock()
 	t.Retry(id)
 }

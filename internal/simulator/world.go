@@ -205,7 +205,21 @@ func (w *world) stepClock(by time.Duration) { w.ahead.Add(int64(by)) }
 // putFarAhead puts the database's clock far ahead, or back again.
 func (w *world) putFarAhead(by time.Duration) { w.far.Add(int64(by)) }
 
+func (w *world) skipIDs(n uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.SkipIDs(n)
+}
+
+func (w *world) deleteLease(jobType int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.DeleteLease(leaseName(jobType))
+}
+
 func (w *world) freeLease(jobType int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if l, ok := w.table.Lease(leaseName(jobType)); ok && l.Layout > 0 {
 		l.Until = w.clock().Unix()
 		w.table.SetLease(leaseName(jobType), l)
@@ -274,6 +288,8 @@ type insertion struct {
 }
 
 func (w *world) insert(orders []*order) *insertion {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	x := &insertion{w, w.table.Begin(), orders, time.Now()}
 	now := w.belief().Unix()
 	for _, o := range orders {
@@ -288,10 +304,7 @@ func (w *world) insert(orders []*order) *insertion {
 		o.history = w.judge.inserted(o)
 		row.history = o.history
 		row.MaxRetries = store.NotSet
-		id := x.Insert(row)
-		w.mu.Lock()
-		o.history.id = id
-		w.mu.Unlock()
+		o.history.id = x.Insert(row)
 	}
 	return x
 }
@@ -307,6 +320,8 @@ func (x *insertion) commit(notify bool) {
 }
 
 func (x *insertion) rollback() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.Rollback()
 }
 
