@@ -15,7 +15,7 @@ import (
 // jobChange is something that a button on the page of a job does.
 type jobChange struct {
 	verb   Verb
-	change func(c *console, ctx context.Context, r *http.Request, which queue_job.Which) (outcome string, err error)
+	change func(c *console, ctx context.Context, r *http.Request, which queue_job.Selector) (outcome string, err error)
 }
 
 // jobChanges are what may be done to a job, by the end of the address.
@@ -45,13 +45,13 @@ func ifChanged(outcome string, changed int, err error) (string, error) {
 	return outcome, err
 }
 
-func (c *console) cancel(ctx context.Context, _ *http.Request, which queue_job.Which) (string, error) {
+func (c *console) cancel(ctx context.Context, _ *http.Request, which queue_job.Selector) (string, error) {
 	n, err := c.jobs.Cancel(ctx, c.ex, which)
 	return ifChanged("cancelled", n, err)
 }
 
 // retry has the job run again: with other parameters, if there are any in the form.
-func (c *console) retry(ctx context.Context, r *http.Request, which queue_job.Which) (string, error) {
+func (c *console) retry(ctx context.Context, r *http.Request, which queue_job.Selector) (string, error) {
 	var again queue_job.Retried
 	var err error
 	if text := r.PostFormValue("params"); text == "" {
@@ -68,12 +68,12 @@ func (c *console) retry(ctx context.Context, r *http.Request, which queue_job.Wh
 	return ifChanged("retried", again.Jobs, err)
 }
 
-func (c *console) runNow(ctx context.Context, _ *http.Request, which queue_job.Which) (string, error) {
+func (c *console) runNow(ctx context.Context, _ *http.Request, which queue_job.Selector) (string, error) {
 	n, err := c.jobs.Reschedule(ctx, c.ex, which, time.Unix(0, 0)) // at once, whatever the clock here says
 	return ifChanged("due", n, err)
 }
 
-func (c *console) setParams(ctx context.Context, r *http.Request, which queue_job.Which) (string, error) {
+func (c *console) setParams(ctx context.Context, r *http.Request, which queue_job.Selector) (string, error) {
 	params, err := paramsOf(r.PostFormValue("params"))
 	if err != nil {
 		return "", err
@@ -94,7 +94,7 @@ func paramsOf(text string) (queue_job.JSON, error) {
 // dueLayouts are how browsers send a local time, which a page says is in UTC.
 var dueLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04"}
 
-func (c *console) reschedule(ctx context.Context, r *http.Request, which queue_job.Which) (string, error) {
+func (c *console) reschedule(ctx context.Context, r *http.Request, which queue_job.Selector) (string, error) {
 	text := r.PostFormValue("due")
 	for _, layout := range dueLayouts {
 		if due, err := time.Parse(layout, text); err == nil {
@@ -108,7 +108,7 @@ func (c *console) reschedule(ctx context.Context, r *http.Request, which queue_j
 // priorities are what a form may choose from.
 var priorities = []queue_job.Priority{queue_job.PriorityUrgent, queue_job.PriorityHigh, queue_job.PriorityNormal, queue_job.PriorityLow}
 
-func (c *console) setPriority(ctx context.Context, r *http.Request, which queue_job.Which) (string, error) {
+func (c *console) setPriority(ctx context.Context, r *http.Request, which queue_job.Selector) (string, error) {
 	text := r.PostFormValue("priority")
 	i := slices.IndexFunc(priorities, func(p queue_job.Priority) bool { return p.String() == text })
 	if i < 0 {
@@ -118,7 +118,7 @@ func (c *console) setPriority(ctx context.Context, r *http.Request, which queue_
 	return ifChanged("changed", n, err)
 }
 
-func (c *console) delete(ctx context.Context, _ *http.Request, which queue_job.Which) (string, error) {
+func (c *console) delete(ctx context.Context, _ *http.Request, which queue_job.Selector) (string, error) {
 	n, err := c.jobs.DeleteJobs(ctx, c.ex, which)
 	if errors.Is(err, queue_job.ErrNewest) {
 		return "newest", nil

@@ -36,8 +36,8 @@ type Explanation struct {
 
 // Reason is something that keeps a job from starting.
 type Reason struct {
-	// Kind is what sort of reason it is, for programs.
-	Kind Kind
+	// Kind is what sort of reason it is, for programs: [NoJob], [Final] or another of the constants.
+	Kind string
 	// Text says it to people: a sentence or two, without the times.
 	Text string
 	// Since is when it began, and Until when it will end. Zero: not known.
@@ -48,42 +48,39 @@ type Reason struct {
 	Job uint64
 }
 
-// Kind is a sort of [Reason].
-type Kind string
-
-// In the order in which a job meets them.
+// The kinds of a [Reason], in the order in which a job meets them.
 const (
 	// NoJob: no row has the id.
-	NoJob Kind = "no job"
+	NoJob = "no job"
 	// Final: the job is done, failed or cancelled.
-	Final Kind = "final"
+	Final = "final"
 	// InFlight: an instance has the job; its handler runs, or is about to.
-	InFlight Kind = "in flight"
+	InFlight = "in flight"
 	// Died: the instance that had the job has died or has lost its lease, and the next one has not found the job yet.
-	Died Kind = "died"
+	Died = "died"
 	// NotDue: the time of the job has not come.
-	NotDue Kind = "not due"
+	NotDue = "not due"
 	// NoInstance: no instance holds the lease of the job's type.
-	NoInstance Kind = "no instance"
+	NoInstance = "no instance"
 	// Dormant: the type had no work, see [queue_job.Config.DormantAfter]. An instance is about to wake it.
-	Dormant Kind = "dormant"
+	Dormant = "dormant"
 	// Divided: the type is being divided into another number of shards.
-	Divided Kind = "divided"
+	Divided = "divided"
 	// Paused: the type is paused.
-	Paused Kind = "paused"
+	Paused = "paused"
 	// InLine: nothing else keeps it. It waits for its turn in the instance that holds its type.
-	InLine Kind = "in line"
+	InLine = "in line"
 
 	// Failing and those after it are in [Explanation.Perhaps] only. Failing: statements of the holder fail.
-	Failing Kind = "failing"
+	Failing = "failing"
 	// EarlierJob: a job of the same group comes first.
-	EarlierJob Kind = "earlier job"
+	EarlierJob = "earlier job"
 	// Limits: which limits decide about its turn: workers, the rate, batches.
-	Limits Kind = "limits"
+	Limits = "limits"
 	// Suspect: the job's process died twice, so the job waits until it can run alone.
-	Suspect Kind = "suspect"
+	Suspect = "suspect"
 	// LeftAlone: it was due too long before its holder started.
-	LeftAlone Kind = "left alone"
+	LeftAlone = "left alone"
 )
 
 // facts are what one look at the database has shown.

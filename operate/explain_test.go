@@ -94,89 +94,89 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		facts *facts
-		kinds []Kind
+		kinds []string
 		says  string // of the first reason
 	}{
-		{"no row", &facts{id: 40, now: now}, []Kind{NoJob}, "no such job"},
-		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []Kind{Final}, "success"},
+		{"no row", &facts{id: 40, now: now}, []string{NoJob}, "no such job"},
+		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []string{Final}, "success"},
 		{"failed", waiting(withStatus(queue_job.JobStatusFailed), func(f *facts) {
 			f.runs = []queue_job.Attempt{{Attempt: 3, Outcome: "failed", Error: "no route"}}
-		}), []Kind{Final}, "Run 3: no route (failed)"},
-		{"it runs", waiting(inFlightUnder(41), paused), []Kind{InFlight}, "shop@web-1/17 has it"},
+		}), []string{Final}, "Run 3: no route (failed)"},
+		{"it runs", waiting(inFlightUnder(41), paused), []string{InFlight}, "shop@web-1/17 has it"},
 		{"it runs on where the lease was", waiting(inFlightUnder(40), leases(
 			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 1},
 			store.Seen{Name: "rest-7-40", Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 1},
-		)), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to. The lease of the type has gone"},
+		)), []string{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to. The lease of the type has gone"},
 		{"it runs on where the type was divided otherwise", waiting(inFlightUnder(40), leases(
 			store.Seen{Name: "job-7", Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 41, Layout: 3073},
 			store.Seen{Name: share.Remains(itsShard, 40), Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 2050},
-		)), []Kind{InFlight}, "shop@web-1/17"},
+		)), []string{InFlight}, "shop@web-1/17"},
 		{"both shards have the same term", waiting(inFlightUnder(40), leases(
 			store.Seen{Name: othersShard, Owner: "shop@web-1/17#0123456789ab.2", Term: 40, Layout: 2050},
 			store.Seen{Name: itsShard, Owner: "shop@web-2/18#aaaaaaaaaaaa.2", Term: 40, Layout: 2050},
-		)), []Kind{InFlight}, "shop@web-2/18"},
-		{"it runs, and renews its lease", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 12})), []Kind{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to."},
-		{"its lease ends soon", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 18})), []Kind{InFlight}, "But it has not renewed its lease in time. If it has died, another instance goes on in 10s."},
-		{"the holder of the type may have died", waiting(told(queue_job.Config{LockSecond: 18})), []Kind{InLine}, "and runs 3 handlers. But it has not renewed its lease"},
-		{"the last loss it may have", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 2 }), []Kind{Died}, "the job has failed then: LostLimit is 3."},
-		{"a loss that it survives", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 1 }), []Kind{Died}, "and runs the job again."},
+		)), []string{InFlight}, "shop@web-2/18"},
+		{"it runs, and renews its lease", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 12})), []string{InFlight}, "shop@web-1/17 has it: its handler runs, or is about to."},
+		{"its lease ends soon", waiting(inFlightUnder(41), told(queue_job.Config{LockSecond: 18})), []string{InFlight}, "But it has not renewed its lease in time. If it has died, another instance goes on in 10s."},
+		{"the holder of the type may have died", waiting(told(queue_job.Config{LockSecond: 18})), []string{InLine}, "and runs 3 handlers. But it has not renewed its lease"},
+		{"the last loss it may have", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 2 }), []string{Died}, "the job has failed then: LostLimit is 3."},
+		{"a loss that it survives", waiting(inFlightUnder(40), told(queue_job.Config{LostLimit: 3}), func(f *facts) { f.job.Lost = 1 }), []string{Died}, "and runs the job again."},
 		{"the term is another type's", waiting(inFlightUnder(40), func(f *facts) {
 			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "job-70", Owner: "x@y/1#0123456789ab.2", Term: 40, Layout: 1},
 				store.Seen{Name: "rest-70-40", Owner: "x@y/1#0123456789ab.2", Layout: 1})
-		}), []Kind{Died}, "has died"},
-		{"its holder died, and the next one has the lease", waiting(inFlightUnder(40)), []Kind{Died}, "has died, or was cut off"},
-		{"its holder died, and nobody has the lease", waiting(inFlightUnder(41), leases(freeFor(20))), []Kind{Died, NoInstance}, "has died"},
+		}), []string{Died}, "has died"},
+		{"its holder died, and the next one has the lease", waiting(inFlightUnder(40)), []string{Died}, "has died, or was cut off"},
+		{"its holder died, and nobody has the lease", waiting(inFlightUnder(41), leases(freeFor(20))), []string{Died, NoInstance}, "has died"},
 		{"what remained has ended with its process", waiting(inFlightUnder(40), func(f *facts) {
 			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: "rest-7-40", Free: true, Owner: "shop@web-3/1#0123456789ab.2"})
-		}), []Kind{Died}, ""},
-		{"added for later", waiting(dueIn(time.Hour)), []Kind{NotDue}, "added, or put off"},
+		}), []string{Died}, ""},
+		{"added for later", waiting(dueIn(time.Hour)), []string{NotDue}, "added, or put off"},
 		{"it has failed and waits", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), func(f *facts) {
 			f.runs, f.job.Retries = []queue_job.Attempt{{Attempt: 2, Outcome: "retry", Error: "timeout"}}, 2
-		}), []Kind{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
-		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []Kind{NotDue}, "retry 0 of 5."},
-		{"it runs, and has a time limit", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []Kind{InFlight}, "Its time limit is 1m0s."},
-		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []Kind{NotDue}, "handler has put it off"},
-		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []Kind{NotDue, NoInstance, Paused}, ""},
-		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []Kind{NoInstance}, "No instance has ever run job type 7."},
-		{"the type is dormant", waiting(dormant, leases(present)), []Kind{Dormant}, "wakes it within a second"},
-		{"the type is dormant, and nobody is there", waiting(dormant, leases()), []Kind{NoInstance}, "no instance that could wake it"},
-		{"no type was given", waiting(leases(), func(f *facts) { f.job.JobType = 0 }), []Kind{NoInstance}, "without a JobType has type 0"},
-		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []Kind{NoInstance}, "takes it within a second"},
-		{"nobody has the lease", waiting(leases(freeFor(60))), []Kind{NoInstance}, "nobody holds its lease, job-7"},
-		{"paused", waiting(paused), []Kind{Paused}, "Job type 7 is paused."},
-		{"paused, and who did it is noted", waiting(paused, pausedBy("mary@ops", "")), []Kind{Paused}, "Job type 7 is paused by mary@ops."},
-		{"paused, and why is noted, too", waiting(paused, pausedBy("mary@ops", "the bank is closed")), []Kind{Paused}, "Job type 7 is paused by mary@ops (the bank is closed)."},
-		{"paused, and the end has passed", waiting(pausedUntil(0)), []Kind{Paused}, "Job type 7 is paused. The pause is over, and the next instance"},
-		{"its lease is closed", waiting(divided, leases(present, store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{Divided}, "being divided"},
-		{"its lease is not there yet", waiting(divided, leases(present, store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []Kind{Divided}, ""},
-		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(present, freeFor(1))), []Kind{Divided}, ""},
+		}), []string{NotDue}, "Its last run failed, and the next one has to wait. That will be retry 2. Run 2: timeout (retry)."},
+		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []string{NotDue}, "retry 0 of 5."},
+		{"it runs, and has a time limit", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []string{InFlight}, "Its time limit is 1m0s."},
+		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []string{NotDue}, "handler has put it off"},
+		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []string{NotDue, NoInstance, Paused}, ""},
+		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []string{NoInstance}, "No instance has ever run job type 7."},
+		{"the type is dormant", waiting(dormant, leases(present)), []string{Dormant}, "wakes it within a second"},
+		{"the type is dormant, and nobody is there", waiting(dormant, leases()), []string{NoInstance}, "no instance that could wake it"},
+		{"no type was given", waiting(leases(), func(f *facts) { f.job.JobType = 0 }), []string{NoInstance}, "without a JobType has type 0"},
+		{"the lease is between two holders", waiting(leases(freeFor(0.1))), []string{NoInstance}, "takes it within a second"},
+		{"nobody has the lease", waiting(leases(freeFor(60))), []string{NoInstance}, "nobody holds its lease, job-7"},
+		{"paused", waiting(paused), []string{Paused}, "Job type 7 is paused."},
+		{"paused, and who did it is noted", waiting(paused, pausedBy("mary@ops", "")), []string{Paused}, "Job type 7 is paused by mary@ops."},
+		{"paused, and why is noted, too", waiting(paused, pausedBy("mary@ops", "the bank is closed")), []string{Paused}, "Job type 7 is paused by mary@ops (the bank is closed)."},
+		{"paused, and the end has passed", waiting(pausedUntil(0)), []string{Paused}, "Job type 7 is paused. The pause is over, and the next instance"},
+		{"its lease is closed", waiting(divided, leases(present, store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []string{Divided}, "being divided"},
+		{"its lease is not there yet", waiting(divided, leases(present, store.Seen{Name: "job-7", Layout: closed, Left: 1e8})), []string{Divided}, ""},
+		{"the lease of the earlier shards is free, and will be closed", waiting(divided, leases(present, freeFor(1))), []string{Divided}, ""},
 		{"an earlier shard is free, and another is held", waiting(divided, leases(present, freeFor(60),
-			store.Seen{Name: share.ShardLease(7, (share.ShardOf(40, "", 3)+1)%3), Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 3})), []Kind{Divided}, ""},
-		{"nobody is there to divide it", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []Kind{NoInstance}, "nobody holds a lease of it"},
-		{"no instance has divided the type for a minute", waiting(divided, leases(present, freeFor(60))), []Kind{NoInstance}, "divides it into 2 shards before jobs start"},
-		{"the type is to be divided, and its lease is held still", waiting(divided), []Kind{InLine}, "which holds job-7 and"},
+			store.Seen{Name: share.ShardLease(7, (share.ShardOf(40, "", 3)+1)%3), Owner: "shop@web-1/17#0123456789ab.2", Term: 41, Layout: 3})), []string{Divided}, ""},
+		{"nobody is there to divide it", waiting(divided, leases(store.Seen{Name: itsShard, Layout: closed, Left: 1e8})), []string{NoInstance}, "nobody holds a lease of it"},
+		{"no instance has divided the type for a minute", waiting(divided, leases(present, freeFor(60))), []string{NoInstance}, "divides it into 2 shards before jobs start"},
+		{"the type is to be divided, and its lease is held still", waiting(divided), []string{InLine}, "which holds job-7 and"},
 		{"it is in a shard", waiting(divided, leases(store.Seen{Name: itsShard, Owner: "shop@web-4/2#0123456789ab.2", Term: 41, Running: 1, Layout: 2050})),
-			[]Kind{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
+			[]string{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
 		{"the holder has told what waits", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Running: 20, Workers: 20, Waiting: 340, Marked: 10, Overdue: 61_400, Behind: true}})),
-			[]Kind{InLine}, "which holds job-7. 4s ago, 20 of its 20 workers were busy and 350 jobs waited in its memory, the first of them for 1m1s; more were in the table."},
+			[]string{InLine}, "which holds job-7. 4s ago, 20 of its 20 workers were busy and 350 jobs waited in its memory, the first of them for 1m1s; more were in the table."},
 		{"the rate is used up", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 100, Waiting: 1303, Soon: 3, Gate: &store.Gate{Limit: store.HeldByRate, Next: 480, Rate: 2}}})),
-			[]Kind{InLine}, "4s ago, 0 of its 100 workers were busy and 1300 jobs waited in its memory. The rate of 2 a second was used up: the next job could start after 480ms. At this rate, what waited takes about 10m 50s."},
+			[]string{InLine}, "4s ago, 0 of its 100 workers were busy and 1300 jobs waited in its memory. The rate of 2 a second was used up: the next job could start after 480ms. At this rate, what waited takes about 10m 50s."},
 		{"all workers are busy", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 2, Running: 2, Waiting: 1, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),
-			[]Kind{InLine}, "2 of its 2 workers were busy and 1 job waited in its memory. So a job waited until one of them ended."},
+			[]string{InLine}, "2 of its 2 workers were busy and 1 job waited in its memory. So a job waited until one of them ended."},
 		{"a worker has ended since its gate was looked at", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Workers: 2, Running: 1, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),
-			[]Kind{InLine}, "1 of its 2 workers were busy and 0 jobs waited in its memory."},
+			[]string{InLine}, "1 of its 2 workers were busy and 0 jobs waited in its memory."},
 		{"other types have all workers", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Workers: 2, Marked: 1, Gate: &store.Gate{Limit: store.HeldByPlaces}}})),
-			[]Kind{InLine}, "Other types had all workers that its process may have (WithMaxWorkers)."},
+			[]string{InLine}, "Other types had all workers that its process may have (WithMaxWorkers)."},
 		{"put off, for a destination that its parameters name", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor("http://a:80 is broken", "http://a:8 is broken"), func(f *facts) { f.job.JobParams = `{"url":"http://a:8/x"}` }),
-			[]Kind{NotDue}, "Its handler has put it off 42 times since it was added, at 2027-01-15 07:00:00 UTC: these runs ended before they had begun (Defer). It waits for this: http://a:8 is broken; 9 others wait for it."},
+			[]string{NotDue}, "Its handler has put it off 42 times since it was added, at 2027-01-15 07:00:00 UTC: these runs ended before they had begun (Defer). It waits for this: http://a:8 is broken; 9 others wait for it."},
 		{"put off, and it is not known for what", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor("http://a:80 is broken", "http://a:8 is broken")),
-			[]Kind{NotDue}, "(Defer). Jobs of its type wait for this: http://a:80 is broken (10 jobs); http://a:8 is broken (10 jobs)."},
-		{"put off, and the handler does not say why", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor()), []Kind{NotDue}, "(Defer)."},
-		{"the holder before it has told what waited", waiting(lines(store.Line{Lease: "job-7", Term: 40, ToldAt: now.Unix()})), []Kind{InLine}, "and runs 3 handlers."},
-		{"it waits for its turn", waiting(), []Kind{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
+			[]string{NotDue}, "(Defer). Jobs of its type wait for this: http://a:80 is broken (10 jobs); http://a:8 is broken (10 jobs)."},
+		{"put off, and the handler does not say why", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), putOffFor()), []string{NotDue}, "(Defer)."},
+		{"the holder before it has told what waited", waiting(lines(store.Line{Lease: "job-7", Term: 40, ToldAt: now.Unix()})), []string{InLine}, "and runs 3 handlers."},
+		{"it waits for its turn", waiting(), []string{InLine}, "in the line of shop@web-1/17, which holds job-7 and runs 3 handlers."},
 	} {
 		e := explain(c.facts)
-		var kinds []Kind
+		var kinds []string
 		for _, r := range e.Reasons {
 			kinds = append(kinds, r.Kind)
 		}
@@ -200,27 +200,27 @@ func TestWhatTheTablesDoNotTellIsOnlyPerhapsSo(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		facts *facts
-		kinds []Kind
+		kinds []string
 	}{
-		{"nothing is known", waiting(), []Kind{Limits}},
-		{"statements of the holder fail", waiting(failing("job-7", 41)), []Kind{Failing, Limits}},
-		{"statements of an earlier holder failed", waiting(failing("job-7", 40)), []Kind{Limits}},
-		{"statements of another type's holder fail", waiting(failing("job-70", 41)), []Kind{Limits}},
-		{"it is the first of its group", waiting(func(f *facts) { f.first, f.job.Group = 40, "a" }), []Kind{Limits}},
-		{"another one is", waiting(second), []Kind{EarlierJob, Limits}},
-		{"another one is, and groups do not count", waiting(second, told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},
-		{"another one is, and two may run", waiting(second, told(queue_job.Config{MaxPerKey: 2})), []Kind{EarlierJob, Limits}},
-		{"another one is, and the type goes in order", waiting(second, told(queue_job.Config{OrderedByKey: true})), []Kind{EarlierJob, Limits}},
-		{"lost once", waiting(func(f *facts) { f.job.Lost = 1 }), []Kind{Limits}},
-		{"lost twice", waiting(func(f *facts) { f.job.Lost = 2 }), []Kind{Suspect, Limits}},
-		{"lost twice, of a type that does not mind", waiting(func(f *facts) { f.job.Lost = 2 }, told(queue_job.Config{LostLimit: -1})), []Kind{Limits}},
-		{"long overdue", waiting(dueIn(-50 * time.Hour)), []Kind{LeftAlone, Limits}},
-		{"not long enough", waiting(dueIn(-50*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []Kind{Limits}},
-		{"long enough", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []Kind{LeftAlone, Limits}},
-		{"no age is too long", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: -1})), []Kind{Limits}},
+		{"nothing is known", waiting(), []string{Limits}},
+		{"statements of the holder fail", waiting(failing("job-7", 41)), []string{Failing, Limits}},
+		{"statements of an earlier holder failed", waiting(failing("job-7", 40)), []string{Limits}},
+		{"statements of another type's holder fail", waiting(failing("job-70", 41)), []string{Limits}},
+		{"it is the first of its group", waiting(func(f *facts) { f.first, f.job.Group = 40, "a" }), []string{Limits}},
+		{"another one is", waiting(second), []string{EarlierJob, Limits}},
+		{"another one is, and groups do not count", waiting(second, told(queue_job.Config{FirstPullDay: -1})), []string{Limits}},
+		{"another one is, and two may run", waiting(second, told(queue_job.Config{MaxPerKey: 2})), []string{EarlierJob, Limits}},
+		{"another one is, and the type goes in order", waiting(second, told(queue_job.Config{OrderedByKey: true})), []string{EarlierJob, Limits}},
+		{"lost once", waiting(func(f *facts) { f.job.Lost = 1 }), []string{Limits}},
+		{"lost twice", waiting(func(f *facts) { f.job.Lost = 2 }), []string{Suspect, Limits}},
+		{"lost twice, of a type that does not mind", waiting(func(f *facts) { f.job.Lost = 2 }, told(queue_job.Config{LostLimit: -1})), []string{Limits}},
+		{"long overdue", waiting(dueIn(-50 * time.Hour)), []string{LeftAlone, Limits}},
+		{"not long enough", waiting(dueIn(-50*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []string{Limits}},
+		{"long enough", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: 7})), []string{LeftAlone, Limits}},
+		{"no age is too long", waiting(dueIn(-200*time.Hour), told(queue_job.Config{FirstPullDay: -1})), []string{Limits}},
 	} {
 		e := explain(c.facts)
-		var kinds []Kind
+		var kinds []string
 		for _, r := range e.Perhaps {
 			kinds = append(kinds, r.Kind)
 		}

@@ -50,7 +50,7 @@ func TestWhatIsSaidOfAJobIsTrueInSimulatedWorlds(t *testing.T) {
 func judge(s simulator.Sight) (what, wrong string) {
 	f := factsOf(s)
 	e := explain(f)
-	var kinds []Kind
+	var kinds []string
 	for _, r := range e.Reasons {
 		kinds = append(kinds, r.Kind)
 	}
@@ -58,7 +58,7 @@ func judge(s simulator.Sight) (what, wrong string) {
 	switch {
 	case s.Starts:
 		what = "started"
-		if holder, _ := f.holderOf(s.Row.Term); !slices.Equal(kinds, []Kind{InFlight}) || share.OwnerOf(holder.Owner).Instance != s.Instance {
+		if holder, _ := f.holderOf(s.Row.Term); !slices.Equal(kinds, []string{InFlight}) || share.OwnerOf(holder.Owner).Instance != s.Instance {
 			wrong = fmt.Sprintf("instance %s starts it", s.Instance)
 		}
 	case missing != nil || share.OwnerOf(lease.Owner).Instance != s.Instance:

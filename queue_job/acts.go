@@ -88,8 +88,8 @@ func actOf(row *store.Act) Act {
 		Detail: row.Detail, Operation: row.Operation}
 }
 
-// deed is what a verb does to jobs, for the note of it.
-type deed struct {
+// note is what a verb does to jobs, as it is noted.
+type note struct {
 	verb  string
 	state store.State                 // in which jobs must be for the verb to do something
 	after any                         // what is asked for; nil: the verb says it all
@@ -103,9 +103,9 @@ type detail struct {
 }
 
 // noting calls a change of jobs. If ctx has an actor, it notes what was done, in the same transaction; change then gets only jobs that
-// are in the deed's state, and returns which it left as they are.
+// are in the note's state, and returns which it left as they are.
 func noting(
-	ctx context.Context, st *store.Store, d deed, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error),
+	ctx context.Context, st *store.Store, d note, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error),
 ) (changed int, left []uint64, err error) {
 	actor, why := hidden.ActorOf(ctx)
 	if actor == "" {
@@ -136,8 +136,8 @@ func noting(
 	return changed, left, err
 }
 
-// detail says what the deed changes of jobs, which are locked.
-func (d deed) detail(ctx context.Context, st *store.Store, jobs []uint64) (string, error) {
+// detail says what is changed of jobs, which are locked.
+func (d note) detail(ctx context.Context, st *store.Store, jobs []uint64) (string, error) {
 	says := detail{After: d.after}
 	if len(jobs) == 1 {
 		rows, err := st.List(ctx, store.Filter{IDs: jobs}, 1)

@@ -38,7 +38,7 @@ func (d Definition[Params]) Add(ctx context.Context, jobs *Jobs, ex Executor, pa
 }
 
 // Key selects the jobs of this type with a business key, for [Jobs.Cancel] and the other verbs.
-func (d Definition[Params]) Key(key string) Which { return Key(d.JobType, key) }
+func (d Definition[Params]) Key(key string) Selector { return Key(d.JobType, key) }
 
 // Decode reads the parameters of a job that [Jobs.Get] or [Jobs.List] has returned. A job of another type is an error.
 func (d Definition[Params]) Decode(job *JobInfo) (params Params, err error) {

@@ -136,7 +136,7 @@ var ErrNewest = errors.New("it has the largest id of all, which some databases w
 // DeleteJobs deletes jobs that are done, failed or cancelled, and their runs in the log. It returns how many jobs. Jobs that wait or run
 // stay; cancel them first. If an ended job has the largest id of all, it stays, and the error is [ErrNewest]. To delete jobs by
 // their age, use [Jobs.Delete].
-func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (deleted int, err error) {
+func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Selector) (deleted int, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
 	if err == nil {
@@ -156,7 +156,7 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Which) (delete
 			break
 		}
 		var n int
-		n, _, err = noting(ctx, st, deed{verb: "delete", state: store.Ended}, some, func(st *store.Store, ids []uint64) (n int, _ []uint64, err error) {
+		n, _, err = noting(ctx, st, note{verb: "delete", state: store.Ended}, some, func(st *store.Store, ids []uint64) (n int, _ []uint64, err error) {
 			n, err = deleteEnded(ctx, st, ids)
 			return n, nil, err
 		})

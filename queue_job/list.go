@@ -79,7 +79,7 @@ var ErrNoJob = errors.New("no such job")
 
 // Get returns a job. Of several with the same key, and of several ids, it returns the newest. If there is none, the
 // cause of the error is [ErrNoJob].
-func (j *Jobs) Get(ctx context.Context, ex Executor, which Which) (*JobInfo, error) {
+func (j *Jobs) Get(ctx context.Context, ex Executor, which Selector) (*JobInfo, error) {
 	f := store.Filter{IDs: which.ids, Descending: true}
 	if which.byKey {
 		f.Types, f.Key = []int32{which.jobType}, which.key

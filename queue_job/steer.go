@@ -10,8 +10,8 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Which selects the jobs that a verb is for. [ID] and [Key] make one.
-type Which struct {
+// Selector selects the jobs that a verb is for. [ID] and [Key] make one.
+type Selector struct {
 	ids     []uint64
 	jobType int32
 	key     string
@@ -19,26 +19,33 @@ type Which struct {
 }
 
 // ID selects the jobs with these ids.
-func ID(ids ...uint64) Which { return Which{ids: store.SortedIDs(ids)} }
+func ID(ids ...uint64) Selector { return Selector{ids: store.SortedIDs(ids)} }
 
 // Key selects the jobs of a type with this business key, if they are in a state in which the verb can do something:
 // mostly one job. A key that could not have been added is an error, with the cause [ErrBadKey]. The verbs that change
 // jobs find them as your transaction sees the table. Under REPEATABLE READ, they do not find a job that was added after
 // the transaction's first statement.
-func Key(jobType int32, key string) Which { return Which{jobType: jobType, key: key, byKey: true} }
+func Key(jobType int32, key string) Selector {
+	return Selector{jobType: jobType, key: key, byKey: true}
+}
 
-func (w Which) String() string {
+func (s Selector) String() string {
 	switch {
-	case w.byKey:
-		return fmt.Sprintf("jobs of type %d with key %q", w.jobType, w.key)
-	case len(w.ids) == 0:
+	case s.byKey:
+		return fmt.Sprintf("jobs of type %d with key %q", s.jobType, s.key)
+	case len(s.ids) == 0:
 		return "jobs"
-	case len(w.ids) == 1:
-		return fmt.Sprintf("job %d", w.ids[0])
+	case len(s.ids) == 1:
+		return fmt.Sprintf("job %d", s.ids[0])
 	default:
-		return fmt.Sprintf("%d jobs by id", len(w.ids))
+		return fmt.Sprintf("%d jobs by id", len(s.ids))
 	}
 }
+
+// Which is a [Selector].
+//
+// Deprecated: use Selector.
+type Which = Selector
 
 // ErrInFlight is the cause of an error if a job cannot be changed because a handler has it, or is about to get it: jobs
 // are handed out up to 100 ms before they are due.
@@ -47,21 +54,21 @@ var ErrInFlight = errors.New("in flight")
 // Cancel takes back jobs that are not done, and returns how many. A job that runs, or is about to, is cancelled too. Its
 // handler's context then ends within a second, with the cause [ErrCancelled] (in a batch, when all of its jobs have been
 // cancelled), and the outcome of the run is dropped. The number 0 is no error: the jobs are done, or there are none.
-func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Which) (int, error) {
-	n, err := j.steer(ctx, ex, which, deed{verb: "cancel", state: store.Pending}, (*store.Store).Cancel)
+func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Selector) (int, error) {
+	n, err := j.steer(ctx, ex, which, note{verb: "cancel", state: store.Pending}, (*store.Store).Cancel)
 	return n, steerErr("cancel", which, err)
 }
 
 // Reschedule makes waiting jobs fall due at another time, or up to a second later, and returns how many. A time that has
 // passed means at once. The number 0 is no error: the jobs are done, or there are none. If a job is in flight, the cause
 // of the error is [ErrInFlight]; the other jobs are changed.
-func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time.Time) (int, error) {
+func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Selector, at time.Time) (int, error) {
 	second, err := store.StartSecond(at)
 	if err != nil {
 		return 0, steerErr("reschedule", which, err)
 	}
 	due := func(row *store.Listed) any { return time.Unix(row.StartTime, 0).UTC() }
-	d := deed{verb: "reschedule", state: store.Waiting, after: time.Unix(int64(second), 0).UTC(), of: due}
+	d := note{verb: "reschedule", state: store.Waiting, after: time.Unix(int64(second), 0).UTC(), of: due}
 	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.Reschedule(ctx, ids, int64(second))
 	})
@@ -71,12 +78,12 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Which, at time
 // SetParams gives waiting jobs other parameters, stored like [AddModelJob.JobParams], and returns how many. The number 0
 // is no error: the jobs are done, or there are none. If a job is in flight, the cause of the error is [ErrInFlight],
 // because its handler has the old parameters, and a retry would have others. The other jobs are changed.
-func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params any) (int, error) {
+func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Selector, params any) (int, error) {
 	text, err := encode(params)
 	if err != nil {
 		return 0, steerErr("change", which, err)
 	}
-	d := deed{verb: "set params", state: store.Waiting, after: text, of: func(row *store.Listed) any { return row.Params }}
+	d := note{verb: "set params", state: store.Waiting, after: text, of: func(row *store.Listed) any { return row.Params }}
 	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetParams(ctx, ids, text)
 	})
@@ -85,11 +92,11 @@ func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Which, params a
 
 // SetPriority gives jobs that are not done another [Priority], and returns how many. For a job that is running, it
 // counts if the job runs again. The number 0 is no error: the jobs are done, or there are none.
-func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Which, p Priority) (int, error) {
+func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Selector, p Priority) (int, error) {
 	if err := checkPriority(p); err != nil {
 		return 0, steerErr("set the priority of", which, err)
 	}
-	d := deed{verb: "set priority", state: store.Pending, after: p.String(), of: func(row *store.Listed) any { return Priority(row.Priority).String() }}
+	d := note{verb: "set priority", state: store.Pending, after: p.String(), of: func(row *store.Listed) any { return Priority(row.Priority).String() }}
 	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetPriority(ctx, ids, int32(p))
 	})
@@ -100,9 +107,9 @@ const steerRowsMax = 1000
 
 type change func(*store.Store, context.Context, []uint64) (int, error)
 
-// steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final. If the deed is for jobs that wait
+// steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final. If the verb is for jobs that wait
 // and others are in flight, the error is ErrInFlight.
-func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, d deed, change change) (changed int, err error) {
+func (j *Jobs) steer(ctx context.Context, ex Executor, which Selector, d note, change change) (changed int, err error) {
 	st, err := j.through(ex)
 	var ids, busy []uint64
 	if err == nil {
@@ -137,24 +144,24 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Which, d deed, chan
 }
 
 // find returns the ids of the jobs; by key, of the jobs that are in the state.
-func (w Which) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
-	if err := w.check(); err != nil {
+func (s Selector) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if !w.byKey {
-		return w.ids, nil
+	if !s.byKey {
+		return s.ids, nil
 	}
-	return st.JobsOfKey(ctx, w.jobType, w.key, state)
+	return st.JobsOfKey(ctx, s.jobType, s.key, state)
 }
 
-// check returns an error if a Which can select no job, whatever is in the table.
-func (w Which) check() error {
+// check returns an error if a Selector can select no job, whatever is in the table.
+func (s Selector) check() error {
 	switch {
-	case w.byKey && w.key == "":
+	case s.byKey && s.key == "":
 		return fmt.Errorf("%w: it is empty", ErrBadKey)
-	case w.byKey:
-		return checkKey(w.key) // MySQL would find the job of another key, and PostgreSQL end the caller's transaction
-	case len(w.ids) == 0:
+	case s.byKey:
+		return checkKey(s.key) // MySQL would find the job of another key, and PostgreSQL end the caller's transaction
+	case len(s.ids) == 0:
 		return errNamesNone
 	}
 	return nil
@@ -162,7 +169,7 @@ func (w Which) check() error {
 
 var errNamesNone = errors.New("no job is named; pass ids to queue_job.ID, or a key to queue_job.Key")
 
-func steerErr(verb string, which Which, err error) error {
+func steerErr(verb string, which Selector, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -181,18 +188,18 @@ type Retried struct {
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
 // are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it. A job that was added with a uniqueness
 // is unique again, whatever became of its key meanwhile.
-func (j *Jobs) Retry(ctx context.Context, ex Executor, which Which) (Retried, error) {
+func (j *Jobs) Retry(ctx context.Context, ex Executor, which Selector) (Retried, error) {
 	return j.retry(ctx, ex, which, retrying)
 }
 
 // RetryWith is [Jobs.Retry] with other parameters, stored like [AddModelJob.JobParams]: a job never runs again with the old ones.
-func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Which, params any) (Retried, error) {
+func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, params any) (Retried, error) {
 	text, err := encode(params)
 	if err != nil {
 		return Retried{}, steerErr("retry", which, err)
 	}
 	return j.retry(ctx, ex, which, rerun{
-		deed{verb: "retry", state: store.GivenUp, after: text, of: func(row *store.Listed) any { return row.Params }},
+		note{verb: "retry", state: store.GivenUp, after: text, of: func(row *store.Listed) any { return row.Params }},
 		func(st *store.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
 			return st.RetryWith(ctx, ids, text)
 		},
@@ -201,14 +208,14 @@ func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Which, params a
 
 // rerun is a way to have jobs run again.
 type rerun struct {
-	deed
+	note
 	change func(st *store.Store, ctx context.Context, ids []uint64) (changed int, taken []uint64, err error)
 }
 
 // retrying leaves the jobs their parameters.
-var retrying = rerun{deed{verb: "retry", state: store.GivenUp}, (*store.Store).Retry}
+var retrying = rerun{note{verb: "retry", state: store.GivenUp}, (*store.Store).Retry}
 
-func (j *Jobs) retry(ctx context.Context, ex Executor, which Which, how rerun) (all Retried, err error) {
+func (j *Jobs) retry(ctx context.Context, ex Executor, which Selector, how rerun) (all Retried, err error) {
 	st, err := j.through(ex)
 	var ids []uint64
 	if err == nil {
@@ -225,7 +232,7 @@ func (j *Jobs) retry(ctx context.Context, ex Executor, which Which, how rerun) (
 
 func retryAll(ctx context.Context, st *store.Store, ids []uint64, how rerun, all *Retried) error {
 	for some := range slices.Chunk(ids, steerRowsMax) {
-		n, taken, err := noting(ctx, st, how.deed, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+		n, taken, err := noting(ctx, st, how.note, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
 			return how.change(st, ctx, ids)
 		})
 		all.Jobs += n

@@ -15,7 +15,7 @@ import (
 )
 
 // verbs are all verbs of Jobs, each with what they share.
-func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, which queue_job.Which) map[string]func() error {
+func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, which queue_job.Selector) map[string]func() error {
 	unique := queue_job.UniqueKey("k", queue_job.UniqueWhilePending)
 	archived := []queue_job.Archived{{JobInfo: queue_job.JobInfo{Id: 1, Status: queue_job.JobStatusSuccess}}}
 	return map[string]func() error{
@@ -86,7 +86,7 @@ func TestAVerbWithoutAnExecutorSaysWhatToPass(t *testing.T) {
 func TestAVerbThatNamesNoJobSaysSo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		for _, which := range []queue_job.Which{{}, queue_job.ID()} {
+		for _, which := range []queue_job.Selector{{}, queue_job.ID()} {
 			all := verbs(t.Context(), open(t, d.DB), d.DB, which)
 			for _, what := range []string{"Cancel", "Reschedule", "SetParams", "SetPriority", "Retry", "DeleteJobs", "Get"} {
 				saysOnce(t, what, all[what](), "no job is named; pass ids to queue_job.ID, or a key to queue_job.Key")

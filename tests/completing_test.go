@@ -14,34 +14,34 @@ func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
-		verbs := map[string]func(ctx context.Context, job *queue_job.Job, which queue_job.Which) error{
-			"SetResult": func(ctx context.Context, job *queue_job.Job, _ queue_job.Which) error {
+		verbs := map[string]func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error{
+			"SetResult": func(ctx context.Context, job *queue_job.Job, _ queue_job.Selector) error {
 				return job.SetResult(ctx, "42")
 			},
-			"SetProgress": func(ctx context.Context, job *queue_job.Job, _ queue_job.Which) error {
+			"SetProgress": func(ctx context.Context, job *queue_job.Job, _ queue_job.Selector) error {
 				return job.SetProgress(ctx, "half")
 			},
-			"Cancel": func(ctx context.Context, job *queue_job.Job, which queue_job.Which) error {
+			"Cancel": func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error {
 				_, err := jobs.Cancel(ctx, d.DB, which)
 				return err
 			},
-			"Reschedule": func(ctx context.Context, job *queue_job.Job, which queue_job.Which) error {
+			"Reschedule": func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error {
 				_, err := jobs.Reschedule(ctx, d.DB, which, time.Now())
 				return err
 			},
-			"SetParams": func(ctx context.Context, job *queue_job.Job, which queue_job.Which) error {
+			"SetParams": func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error {
 				_, err := jobs.SetParams(ctx, d.DB, which, 1)
 				return err
 			},
-			"SetPriority": func(ctx context.Context, job *queue_job.Job, which queue_job.Which) error {
+			"SetPriority": func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error {
 				_, err := jobs.SetPriority(ctx, d.DB, which, queue_job.PriorityHigh)
 				return err
 			},
-			"Retry": func(ctx context.Context, job *queue_job.Job, _ queue_job.Which) error {
+			"Retry": func(ctx context.Context, job *queue_job.Job, _ queue_job.Selector) error {
 				_, err := jobs.Retry(ctx, d.DB, queue_job.ID(job.Id))
 				return err
 			},
-			"DeleteJobs": func(ctx context.Context, job *queue_job.Job, _ queue_job.Which) error {
+			"DeleteJobs": func(ctx context.Context, job *queue_job.Job, _ queue_job.Selector) error {
 				_, err := jobs.DeleteJobs(queue_job.WithActor(ctx, "anna", ""), d.DB, queue_job.ID(job.Id))
 				return err
 			},
@@ -55,7 +55,7 @@ func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 					t.Error(err)
 				}
 				for what, verb := range verbs {
-					for by, which := range map[string]queue_job.Which{"id": queue_job.ID(job.Id), "key": queue_job.Key(1, job.Key)} {
+					for by, which := range map[string]queue_job.Selector{"id": queue_job.ID(job.Id), "key": queue_job.Key(1, job.Key)} {
 						began := time.Now()
 						within, cancel := context.WithTimeout(ctx, 5*time.Second)
 						err := verb(within, job, which)

@@ -131,7 +131,7 @@ func TestDeleteJobsTakesJobsThatDoNotRunAnyMore(t *testing.T) {
 		}
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", ids[5])) // in flight
 		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', 'no luck', 1, 2, 'test' FROM async_job_tab")
-		deletes := func(ctx context.Context, want int, cause error, which queue_job.Which) {
+		deletes := func(ctx context.Context, want int, cause error, which queue_job.Selector) {
 			t.Helper()
 			if n, err := jobs.DeleteJobs(ctx, d.DB, which); n != want || !errors.Is(err, cause) {
 				t.Errorf("%v: %d deleted, %v; want %d, %v", which, n, err, want, cause)

@@ -46,10 +46,10 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 		runner := start(t, d.DB, configs...)
 		awaitNumber(t, d.DB, int64(len(configs)), "SELECT COUNT(*) FROM async_job_type_tab WHERE settings IS NOT NULL") // they are told in the background
 		// perhaps asserts what may keep a job, once the holder has it in its line.
-		perhaps := func(id uint64, says string, kinds ...operate.Kind) {
+		perhaps := func(id uint64, says string, kinds ...string) {
 			t.Helper()
 			e := explained(t, jobs, d.DB, id, "It waits in the line of test@", operate.InLine)
-			var got []operate.Kind
+			var got []string
 			var text string
 			for _, r := range e.Perhaps {
 				got, text = append(got, r.Kind), text+r.Text

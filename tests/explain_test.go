@@ -19,7 +19,7 @@ import (
 
 // explained asks why a job has not started until the answer is these reasons, the first of which says something. What is staged takes
 // a moment to come about.
-func explained(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64, says string, kinds ...operate.Kind) *operate.Explanation {
+func explained(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64, says string, kinds ...string) *operate.Explanation {
 	t.Helper()
 	var e *operate.Explanation
 	await(t, func() string { return fmt.Sprintf("job %d: %+v, want %q and the text %q", id, e.Reasons, kinds, says) }, func() bool {
@@ -27,7 +27,7 @@ func explained(t *testing.T, jobs *queue_job.Jobs, db *sql.DB, id uint64, says s
 		if e, err = operate.Explain(t.Context(), jobs, db, id); err != nil {
 			t.Fatal(err)
 		}
-		var got []operate.Kind
+		var got []string
 		for _, r := range e.Reasons {
 			got = append(got, r.Kind)
 		}

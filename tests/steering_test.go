@@ -425,7 +425,7 @@ func TestAJobIsReadAsItStands(t *testing.T) {
 		if err != nil || len(bare) != 1 || bare[0].Status != queue_job.JobStatusInit || bare[0].MaxRetries != nil || bare[0].Unique || bare[0].Due.Unix() != 5 || bare[0].Updated.Unix() != 6 {
 			t.Errorf("%+v, %v", bare, err)
 		}
-		for _, none := range []queue_job.Which{queue_job.ID(99), queue_job.ID(), queue_job.Key(1, "none"), queue_job.Key(1, ""), queue_job.Key(2, "k")} {
+		for _, none := range []queue_job.Selector{queue_job.ID(99), queue_job.ID(), queue_job.Key(1, "none"), queue_job.Key(1, ""), queue_job.Key(2, "k")} {
 			if _, err := jobs.Get(t.Context(), d.DB, none); !errors.Is(err, queue_job.ErrNoJob) {
 				t.Errorf("%v: %v", none, err)
 			}

@@ -39,17 +39,18 @@ func (a *api) jobOf(c *call, scope tokens.Scope) (*queue_job.JobInfo, *topics.To
 	return job, topic, nil
 }
 
-func (a *api) which(c *call) (queue_job.Which, error) {
+func (a *api) which(c *call) (queue_job.Selector, error) {
 	if name := c.PathValue("name"); name != "" {
 		topic := a.Topics.Named(c.PathValue("topic"))
 		if topic == nil || !task.CanBeKey(name) {
-			return queue_job.Which{}, noJob(queue_job.ErrNoJob)
+			return queue_job.Selector{}, noJob(queue_job.ErrNoJob)
 		}
 		return queue_job.Key(topic.Type, name), nil
 	}
 	id, err := strconv.ParseUint(c.PathValue("id"), 10, 64)
 	if err != nil || id == 0 {
-		return queue_job.Which{}, problem.New(problem.NotFound, "%q is no id of a task; an id is a number, as adding a task answers it", c.PathValue("id"))
+		return queue_job.Selector{}, problem.New(
+			problem.NotFound, "%q is no id of a task; an id is a number, as adding a task answers it", c.PathValue("id"))
 	}
 	return queue_job.ID(id), nil
 }

@@ -19,7 +19,7 @@ import (
 //
 // May refuses what would be in vain, if it is not nil.
 func (a *api) steer(
-	c *call, late string, may func(*task.Content) error, do func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error),
+	c *call, late string, may func(*task.Content) error, do func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (changed int, err error),
 ) error {
 	before, topic, err := a.jobOf(c, tokens.ManageTasks)
 	if err != nil {
@@ -53,21 +53,22 @@ func (a *api) steer(
 }
 
 func (a *api) cancelTask(c *call) error {
-	return a.steer(c, "only a task that has not ended can be cancelled", nil, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+	const late = "only a task that has not ended can be cancelled"
+	return a.steer(c, late, nil, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
 		return a.Jobs.Cancel(ctx, tx, which)
 	})
 }
 
 func (a *api) runTask(c *call) error {
 	return a.steer(c, "retry sends a task again that has failed or was cancelled",
-		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
 			return a.Jobs.Reschedule(ctx, tx, which, time.Unix(0, 0)) // at once, whatever the clock here says
 		})
 }
 
 func (a *api) retryTask(c *call) error {
 	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits",
-		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (int, error) {
+		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
 			again, err := a.Jobs.Retry(ctx, tx, which)
 			return again.Jobs, err
 		})
@@ -87,7 +88,7 @@ func (a *api) changeTask(c *call) error {
 		return err
 	}
 	return a.steer(c, "only a task that has not ended can be changed",
-		change.inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Which) (changed int, err error) {
+		change.inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (changed int, err error) {
 			if !change.at.IsZero() {
 				if changed, err = a.Jobs.Reschedule(ctx, tx, which, change.at); err != nil || changed == 0 {
 					return changed, err

@@ -37,7 +37,7 @@ func (a *api) why(c *call) error {
 func reasonsOf(all []operate.Reason) []reason {
 	list := []reason{}
 	for _, r := range all {
-		list = append(list, reason{string(r.Kind), r.Text, stamp(r.Since), stamp(r.Until), r.Remedy})
+		list = append(list, reason{r.Kind, r.Text, stamp(r.Since), stamp(r.Until), r.Remedy})
 	}
 	return list
 }

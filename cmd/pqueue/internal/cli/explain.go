@@ -44,7 +44,7 @@ func (a *app) explain(ctx context.Context, db *database, id uint64) error {
 				"at": stamp(e.At), "reasons": reasonsJSON(e.Reasons), "perhaps": reasonsJSON(e.Perhaps)})
 	default:
 		_, err = list(a, all(append(e.Reasons, e.Perhaps...)), "reasons", []column[operate.Reason]{
-			{"kind", func(r operate.Reason) string { return string(r.Kind) }},
+			{"kind", func(r operate.Reason) string { return r.Kind }},
 			{"text", func(r operate.Reason) string { return r.Text }},
 			{"since", func(r operate.Reason) string { return clock(r.Since) }},
 			{"until", func(r operate.Reason) string { return clock(r.Until) }},

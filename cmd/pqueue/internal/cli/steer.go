@@ -24,7 +24,7 @@ type steering struct {
 	// prepare reads what the command needs beside the jobs, which are the other arguments.
 	prepare func(args []string) (jobs []string, err error)
 	// act changes jobs that are given by ids, and returns how many.
-	act func(ctx context.Context, db *database, which queue_job.Which) (int, error)
+	act func(ctx context.Context, db *database, which queue_job.Selector) (int, error)
 	// change is what an operation does to the jobs of a query.
 	change func() operate.Change
 }
@@ -252,7 +252,7 @@ func (a *app) jobCancel() *cobra.Command {
   pqueue job cancel type:7 created:2026-11-24.. --dry-run`,
 		verb: "cancel", done: "cancelled",
 		change: func() operate.Change { return operate.Change{Verb: operate.Cancel} },
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.Cancel(ctx, db, which)
 		},
 	})
@@ -265,7 +265,7 @@ func (a *app) jobRetry() *cobra.Command {
 		example: "  pqueue job retry 4711\n  pqueue job retry type:7 since:2h --yes",
 		verb:    "retry", done: "retried",
 		change: func() operate.Change { return operate.Change{Verb: operate.Retry} },
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return a.retried(db.jobs.Retry(ctx, db, which))
 		},
 	})
@@ -285,7 +285,7 @@ func (a *app) jobRunNow() *cobra.Command {
 		long: `A query without status: is for the jobs that are not done.`, example: "  pqueue job run-now 4711",
 		verb: "run now", done: "made due",
 		change: func() operate.Change { return operate.Change{Verb: operate.Reschedule, Due: time.Unix(0, 0)} },
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.Reschedule(ctx, db, which, time.Unix(0, 0))
 		},
 	})
@@ -306,7 +306,7 @@ func (a *app) jobReschedule() *cobra.Command {
 			at, err = futureOf(args[0], time.Now())
 			return args[1:], err
 		},
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.Reschedule(ctx, db, which, at)
 		},
 	})
@@ -329,7 +329,7 @@ func (a *app) jobSetPriority() *cobra.Command {
 			}
 			return args[1:], nil
 		},
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.SetPriority(ctx, db, which, priority)
 		},
 	})
@@ -344,7 +344,7 @@ pqueue keep run deletes by age, and can archive.`,
 		example: "  pqueue job delete 4711\n  pqueue job delete type:7 key:order-47 --dry-run",
 		verb:    "delete", done: "deleted", forGood: true,
 		change: func() operate.Change { return operate.Change{Verb: operate.Delete} },
-		act: func(ctx context.Context, db *database, which queue_job.Which) (int, error) {
+		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.DeleteJobs(ctx, db, which)
 		},
 	})
