@@ -449,7 +449,7 @@ func TestNowAndATypeComeWithoutWhatRanIfThatCannotBeRead(t *testing.T) {
 			Runs: map[string]int64{"success": 30}, Delay: []int64{30}, Took: []int64{30}}}
 		st, err := store.Open(t.Context(), d.DB, "")
 		if err == nil {
-			err = st.TellStats(t.Context(), []store.Stat{stat})
+			err = st.WriteStats(t.Context(), []store.Stat{stat})
 		}
 		if err != nil {
 			t.Fatal(err)

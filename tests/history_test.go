@@ -216,7 +216,7 @@ func TestAStatIsNotOverwrittenByAnEarlierStatementAndRollsUpToAnHour(t *testing.
 		}
 		tell := func(stats ...store.Stat) {
 			t.Helper()
-			if err := st.TellStats(t.Context(), stats); err != nil {
+			if err := st.WriteStats(t.Context(), stats); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -277,11 +277,11 @@ func TestATenureThatHasEndedStaysAsItsHolderSaid(t *testing.T) {
 			return t
 		}
 		one, two, other, shard := held("job-7", 1, 1000), held("job-7", 2, 5000), held("job-70", 1, 1500), held("job-7/2", 4, 2000)
-		must(st.TellTenures(ctx, []store.Tenure{one, two, other, shard}))
+		must(st.WriteTenures(ctx, []store.Tenure{one, two, other, shard}))
 		must(st.ExpireTenures(ctx, []store.Tenure{two, held("job-7/2", 4, 9999)}))
-		must(st.TellTenures(ctx, []store.Tenure{ended(one, 4000, store.Lost), ended(other, 3000, store.Asked)}))
+		must(st.WriteTenures(ctx, []store.Tenure{ended(one, 4000, store.Lost), ended(other, 3000, store.Asked)}))
 		must(st.ExpireTenures(ctx, []store.Tenure{two, held("job-70", 9, 9000)})) // late
-		must(st.TellTenures(ctx, []store.Tenure{one, ended(other, 8000, store.Lost)}))
+		must(st.WriteTenures(ctx, []store.Tenure{one, ended(other, 8000, store.Lost)}))
 		are := func(f store.TenureFilter, want ...store.Tenure) {
 			t.Helper()
 			f.Most = 10
@@ -315,7 +315,7 @@ func TestHowBusyTypesWereIsReadForHundredsOfThemAtOnce(t *testing.T) {
 			s.Runs, s.Delay = map[string]int64{"success": runs}, []int64{runs}
 			return s
 		}
-		if err := st.TellStats(t.Context(), []store.Stat{
+		if err := st.WriteStats(t.Context(), []store.Stat{
 			stat(1, -1, "job-1", 100), // before
 			stat(1, 0, "job-1", 3), stat(1, 0, "job-1/1", 4), stat(1, 1, "job-1", 5), stat(1, 3, "job-1", 1),
 			stat(400, 5, "job-400", 7), stat(1000, 0, "job-1000", 9), // nobody asks for 1000

@@ -84,7 +84,7 @@ func TestALineIsNotOverwrittenByAnEarlierHolderAndIsGoneWhenItIsOld(t *testing.T
 		st := storeOf(t, d.DB)
 		tell := func(lines ...store.Line) {
 			t.Helper()
-			if err := st.TellLines(t.Context(), lines); err != nil {
+			if err := st.WriteLines(t.Context(), lines); err != nil {
 				t.Fatal(err)
 			}
 		}

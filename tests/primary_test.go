@@ -31,7 +31,7 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.TellRestKeys(t.Context(), "rest-1-64", 1, 1, []string{"k"}); err != nil {
+		if err := st.WriteRestKeys(t.Context(), "rest-1-64", 1, 1, []string{"k"}); err != nil {
 			t.Fatal(err)
 		}
 		reads := map[string]func(context.Context, *store.Store) (int, error){
@@ -83,8 +83,8 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 				l, err := s.NameTypes(ctx, []store.TypeName{{JobType: 1, Name: "mail"}})
 				return len(l), err
 			},
-			"TellSettings": func(ctx context.Context, s *store.Store) (int, error) {
-				return 1, s.TellSettings(ctx, []store.TypeSettings{{JobType: 1, Settings: "{}"}})
+			"WriteSettings": func(ctx context.Context, s *store.Store) (int, error) {
+				return 1, s.WriteSettings(ctx, []store.TypeSettings{{JobType: 1, Settings: "{}"}})
 			},
 			"FirstOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
 				l, err := s.FirstOfKeys(ctx, 1, []string{"k"}, 1, 0, 0)

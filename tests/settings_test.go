@@ -69,7 +69,7 @@ func TestSettingsAreWrittenOnceInFewStatements(t *testing.T) {
 		}
 		tell := func() (statements int64) {
 			counter := new(atomic.Int64)
-			if err := st.Through(counted{d.DB, counter}).TellSettings(t.Context(), settings); err != nil {
+			if err := st.Through(counted{d.DB, counter}).WriteSettings(t.Context(), settings); err != nil {
 				t.Fatal(err)
 			}
 			return counter.Load()

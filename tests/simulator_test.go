@@ -178,7 +178,7 @@ func (p *pair) step() {
 		switch p.IntN(3) {
 		case 0:
 			p.both("tell keys of a rest", func(t tables) (any, error) {
-				return nil, t.TellRestKeys(p.Context(), rest, 2, turn, slices.Repeat(someKeys[1:1+len(types)], 1+len(ids)%2))
+				return nil, t.WriteRestKeys(p.Context(), rest, 2, turn, slices.Repeat(someKeys[1:1+len(types)], 1+len(ids)%2))
 			})
 		case 1:
 			p.both("drop keys of a rest", func(t tables) (any, error) { return nil, t.DropRestKeys(p.Context(), rest, 2) })

@@ -70,11 +70,11 @@ func TestAHolderThatHasToldNothingForMinutesIsFound(t *testing.T) {
 		if _, err := st.NameTypes(t.Context(), []store.TypeName{{JobType: 1, Name: "mails"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.TellSettings(t.Context(), []store.TypeSettings{{JobType: 1, Settings: `{"config":{"LockSecond":600}}`}}); err != nil {
+		if err := st.WriteSettings(t.Context(), []store.TypeSettings{{JobType: 1, Settings: `{"config":{"LockSecond":600}}`}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, lease := range taken {
-			if err := st.TellLines(t.Context(), []store.Line{{Lease: lease.Name, Term: lease.Term, LineState: store.LineState{Workers: 10}}}); err != nil {
+			if err := st.WriteLines(t.Context(), []store.Line{{Lease: lease.Name, Term: lease.Term, LineState: store.LineState{Workers: 10}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -97,11 +97,11 @@ func (d *database) tellRestOnce(ctx context.Context, l *line, lease *keeper.Leas
 	running, began := l.workers.running(lease), d.clock.Now()
 	var errKeys error
 	if r.told {
-		errKeys = d.tellRestKeys(ctx, l, lease, &r.keys)
+		errKeys = d.writeRestKeys(ctx, l, lease, &r.keys)
 	}
 	switch {
 	case !r.told && l.wanted.Load():
-		if err = d.tellRestKeys(ctx, l, lease, &r.keys); err != nil {
+		if err = d.writeRestKeys(ctx, l, lease, &r.keys); err != nil {
 			return err // the next holder would not know of them
 		}
 		err = d.keeper.Move(ctx, lease, restOf(lease), running, int64(l.retirement().until))

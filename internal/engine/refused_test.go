@@ -33,7 +33,7 @@ func (n *nameless) NameTypes(_ context.Context, given []store.TypeName) (others 
 	return []store.TypeName{{JobType: 2, Name: "export"}}, nil
 }
 
-func (n *nameless) TellSettings(_ context.Context, given []store.TypeSettings) error {
+func (n *nameless) WriteSettings(_ context.Context, given []store.TypeSettings) error {
 	n.told = append(n.told, given...)
 	return nil
 }

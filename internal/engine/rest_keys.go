@@ -13,7 +13,7 @@ import (
 // RestKeys is what the engine needs of the tables to tell the next holder of a lease which keys handlers still have. *store.Store has
 // it; its methods carry the contracts.
 type RestKeys interface {
-	TellRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
+	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
 	DropRestKeys(ctx context.Context, rest string, rows int) error
 }
 
@@ -34,9 +34,9 @@ const (
 	keysMax   = 5 * time.Second        // then the lease is given away without them, so that its jobs do not wait longer
 )
 
-// tellRestKeys writes which keys the handlers have that run under a lease, if the line limits keys, handlers have some, and the table
+// writeRestKeys writes which keys the handlers have that run under a lease, if the line limits keys, handlers have some, and the table
 // does not say so already.
-func (d *database) tellRestKeys(ctx context.Context, l *line, lease *keeper.Lease, k *keysTold) error {
+func (d *database) writeRestKeys(ctx context.Context, l *line, lease *keeper.Lease, k *keysTold) error {
 	now := time.Now()
 	if l.queue.keys.most == 0 || d.tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
 		return nil
@@ -58,7 +58,7 @@ func (d *database) tellRestKeys(ctx context.Context, l *line, lease *keeper.Leas
 	}
 	rows := max(k.rows, 1+len(keys)/store.RestKeysTogether)
 	k.turn++
-	if err := d.tables.RestKeys.TellRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
+	if err := d.tables.RestKeys.WriteRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
 		return err
 	}
 	k.rows, k.n, k.at = rows, len(keys), time.Now()

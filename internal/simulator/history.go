@@ -467,7 +467,7 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 		return func() { j.renewed(i, about.leases, kept) }
 	case setLayout:
 		j.hasMoved()
-	case layDown, tellRestKeys:
+	case layDown, writeRestKeys:
 		j.saw[string(v)]++
 	}
 	return nil

@@ -43,7 +43,7 @@ const (
 	moveLease      verb = "move lease"
 	noteRunning    verb = "note what runs"
 	dropLease      verb = "drop lease"
-	tellRestKeys   verb = "tell keys of a rest"
+	writeRestKeys  verb = "tell keys of a rest"
 	dropRestKeys   verb = "drop keys of a rest"
 	readRestKeys   verb = "keys of rests"
 	seeEnded       verb = "see ended leases"
@@ -148,7 +148,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if !v.aboutLeases() {
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
-	if v == tellRestKeys {
+	if v == writeRestKeys {
 		f.out += w.slowToTell(throw(w.seed, 18, uint64(l.instance.number), kind.key, l.sent[kind]))
 	}
 	f.stray = l.stray(v, throw(w.seed, 7, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind]))

@@ -117,7 +117,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the next holder is told of keys only when the lease is free",
 		File: "internal/engine/handover.go",
-		Old:  "if err = d.tellRestKeys(ctx, l, lease, &r.keys); err != nil {",
+		Old:  "if err = d.writeRestKeys(ctx, l, lease, &r.keys); err != nil {",
 		New:  "if err != nil {",
 	},
 	{

@@ -12,8 +12,8 @@ type restKeys struct {
 	of   map[uint32]int
 }
 
-func (t *Table) TellRestKeys(ctx context.Context, rest string, _ int, turn int64, keys []string) error {
-	return carryOut(ctx, t, tellRestKeys, about{note: rest}, func() error {
+func (t *Table) WriteRestKeys(ctx context.Context, rest string, _ int, turn int64, keys []string) error {
+	return carryOut(ctx, t, writeRestKeys, about{note: rest}, func() error {
 		if t.rests[rest].turn > turn {
 			return nil
 		}

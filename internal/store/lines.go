@@ -79,26 +79,26 @@ type MinuteErrors struct {
 	Errors
 }
 
-// linesTogether is how many lines one statement of [Store.TellLines] is about.
+// linesTogether is how many lines one statement of [Store.WriteLines] is about.
 const linesTogether = 100
 
-// TellLines writes lines. What a later term has written, stays; so a statement may be sent again, or late.
-func (s *Store) TellLines(ctx context.Context, lines []Line) error {
+// WriteLines writes lines. What a later term has written, stays; so a statement may be sent again, or late.
+func (s *Store) WriteLines(ctx context.Context, lines []Line) error {
 	lines = slices.SortedFunc(slices.Values(lines), func(a, b Line) int { return strings.Compare(a.Lease, b.Lease) }) // as in MakeLeases
 	for some := range slices.Chunk(lines, linesTogether) {
 		states := make([]any, len(some))
 		for i := range some {
 			states[i] = some[i].LineState
 		}
-		if err := s.tellLines(ctx, some, states); err != nil {
+		if err := s.writeLines(ctx, some, states); err != nil {
 			return wrap("tell the lines", err)
 		}
 	}
 	return nil
 }
 
-// tellLines writes rows, with these states.
-func (s *Store) tellLines(ctx context.Context, lines []Line, states []any) error {
+// writeLines writes rows, with these states.
+func (s *Store) writeLines(ctx context.Context, lines []Line, states []any) error {
 	rows, args := make([]string, len(lines)), make([]any, 0, 3*len(lines))
 	for i, l := range lines {
 		state, err := json.Marshal(states[i])
@@ -113,7 +113,7 @@ func (s *Store) tellLines(ctx context.Context, lines []Line, states []any) error
 }
 
 // Lines reads what the holders of leases have told, in the order of the leases' names. A holder may have lost its lease since: then
-// the lease has another term. The rows of rests are among them, see [Store.TellRestKeys]. It may be asked of a replica.
+// the lease has another term. The rows of rests are among them, see [Store.WriteRestKeys]. It may be asked of a replica.
 func (s *Store) Lines(ctx context.Context) ([]Line, error) {
 	type told struct {
 		Line

@@ -33,9 +33,9 @@ func HashOfKey(key string) uint32 {
 	return h.Sum32()
 }
 
-// TellRestKeys writes which keys handlers have under a rest, each key as often as handlers have it. The number of rows is the same at
+// WriteRestKeys writes which keys handlers have under a rest, each key as often as handlers have it. The number of rows is the same at
 // each call for a rest, and the turn is larger than at the call before: a statement that comes late changes nothing.
-func (s *Store) TellRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error {
+func (s *Store) WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error {
 	hashes := make([][]byte, rows)
 	for _, key := range keys {
 		h := HashOfKey(key)
@@ -47,7 +47,7 @@ func (s *Store) TellRestKeys(ctx context.Context, rest string, rows int, turn in
 	for i, name := range restRows(rest, rows) {
 		lines[i], states[i] = Line{Lease: name, Term: turn}, restKeys{rows, base64.RawStdEncoding.EncodeToString(hashes[i])}
 	}
-	return wrap("tell the keys of a rest", s.tellLines(ctx, lines, states))
+	return wrap("tell the keys of a rest", s.writeLines(ctx, lines, states))
 }
 
 // restRows are the names of the rows of a rest.

@@ -14,21 +14,21 @@ type TypeSettings struct {
 	Settings string
 }
 
-// settingsTogether is how many types one statement of [Store.TellSettings] is about.
+// settingsTogether is how many types one statement of [Store.WriteSettings] is about.
 const settingsTogether = 100
 
-// TellSettings writes how job types are run, into the rows that [Store.NameTypes] has made. If the table has it already, it only
+// WriteSettings writes how job types are run, into the rows that [Store.NameTypes] has made. If the table has it already, it only
 // reads. If somebody else has written in a later second than was read, it changes nothing; so a statement may be sent again, or late.
-func (s *Store) TellSettings(ctx context.Context, given []TypeSettings) error {
+func (s *Store) WriteSettings(ctx context.Context, given []TypeSettings) error {
 	for some := range slices.Chunk(given, settingsTogether) {
-		if err := s.tellSettings(ctx, some); err != nil {
+		if err := s.writeSettings(ctx, some); err != nil {
 			return wrap("tell the settings of job types", err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) tellSettings(ctx context.Context, given []TypeSettings) error {
+func (s *Store) writeSettings(ctx context.Context, given []TypeSettings) error {
 	types := make([]int32, len(given))
 	for i, t := range given {
 		types[i] = t.JobType

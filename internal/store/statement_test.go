@@ -70,11 +70,11 @@ var verbs = map[string]func(context.Context, *Store){
 		_, _ = s.NameTypes(ctx, []TypeName{{7, "mail"}, {8, "export"}})
 	},
 	"RenameType": func(ctx context.Context, s *Store) { _, _ = s.RenameType(ctx, 7, "mail", "letter") },
-	"TellSettings": func(ctx context.Context, s *Store) {
-		_ = s.TellSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
+	"WriteSettings": func(ctx context.Context, s *Store) {
+		_ = s.WriteSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
 	},
-	"TellLines": func(ctx context.Context, s *Store) {
-		_ = s.TellLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
+	"WriteLines": func(ctx context.Context, s *Store) {
+		_ = s.WriteLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
 	},
 	"IDs": func(ctx context.Context, s *Store) {
 		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}}, {Statuses: []int32{2}}, {Key: "order 4711"}} {
@@ -112,9 +112,9 @@ var verbs = map[string]func(context.Context, *Store){
 	"SetOperation":     func(ctx context.Context, s *Store) { _, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped) },
 	"DeleteEnded":      func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
 
-	"TellStats": func(ctx context.Context, s *Store) {
+	"WriteStats": func(ctx context.Context, s *Store) {
 		state := StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
-		_ = s.TellStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
+		_ = s.WriteStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
 	},
 	"Activity":     func(ctx context.Context, s *Store) { _, _ = s.Activity(ctx, []int32{7, 8}, 1000, 2000) },
 	"Errors":       func(ctx context.Context, s *Store) { _, _ = s.Errors(ctx, []int32{7, 8}, 1000, 500) },
@@ -123,8 +123,8 @@ var verbs = map[string]func(context.Context, *Store){
 	"RollUp, rows": func(ctx context.Context, s *Store) { _ = s.rollUp(ctx, 7, 3600, 3600) },
 	"DropStats":    func(ctx context.Context, s *Store) { _ = s.DropStats(ctx, 7, 1000) },
 	"TypesKnown":   func(ctx context.Context, s *Store) { _, _ = s.TypesKnown(ctx) },
-	"TellTenures": func(ctx context.Context, s *Store) {
-		_ = s.TellTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: Released}})
+	"WriteTenures": func(ctx context.Context, s *Store) {
+		_ = s.WriteTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: Released}})
 	},
 	"ExpireTenures": func(ctx context.Context, s *Store) {
 		_ = s.ExpireTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Taken: 1000}, {Lease: "job-8/1", Term: 4, Taken: 2000}})
@@ -168,8 +168,8 @@ var verbs = map[string]func(context.Context, *Store){
 	"RunningOfKeys": func(ctx context.Context, s *Store) {
 		_, _ = s.RunningOfKeys(ctx, 7, []string{"a", "b", "c"}, []int64{8, 9})
 	},
-	"TellRestKeys": func(ctx context.Context, s *Store) {
-		_ = s.TellRestKeys(ctx, "rest-7-64", 2, 1, []string{"a", "b", "a"})
+	"WriteRestKeys": func(ctx context.Context, s *Store) {
+		_ = s.WriteRestKeys(ctx, "rest-7-64", 2, 1, []string{"a", "b", "a"})
 	},
 	"RestKeys":     func(ctx context.Context, s *Store) { _, _ = s.RestKeys(ctx, []string{"rest-7-64", "rest-7/1-65"}) },
 	"DropRestKeys": func(ctx context.Context, s *Store) { _ = s.DropRestKeys(ctx, "rest-7-64", 2) },
@@ -378,7 +378,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "TellSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "AddJobsUnlessThere, types", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

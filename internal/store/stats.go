@@ -89,21 +89,21 @@ func sum(a, b []int64) []int64 {
 	return a
 }
 
-// statsTogether is how many stats one statement of [Store.TellStats] is about.
+// statsTogether is how many stats one statement of [Store.WriteStats] is about.
 const statsTogether = 100
 
-// TellStats writes stats, each of which has another type, beginning, lease or term. A row that has counted as much or more stays, so a
+// WriteStats writes stats, each of which has another type, beginning, lease or term. A row that has counted as much or more stays, so a
 // statement may be sent again, or late: only the holder writes its stats, and what it counts only grows.
-func (s *Store) TellStats(ctx context.Context, stats []Stat) error {
+func (s *Store) WriteStats(ctx context.Context, stats []Stat) error {
 	for some := range slices.Chunk(stats, statsTogether) {
-		if err := s.tellStats(ctx, some); err != nil {
+		if err := s.writeStats(ctx, some); err != nil {
 			return wrap("tell the stats", err)
 		}
 	}
 	return nil
 }
 
-func (s *Store) tellStats(ctx context.Context, stats []Stat) error {
+func (s *Store) writeStats(ctx context.Context, stats []Stat) error {
 	args := make([]any, 0, 7*len(stats))
 	for i := range stats {
 		t := &stats[i]
@@ -221,7 +221,7 @@ func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64)
 	if _, err := s.exec(ctx, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.deleteFrom, s.stats), within(args)), args.list...); err != nil {
 		return err
 	}
-	return s.tellStats(ctx, []Stat{all})
+	return s.writeStats(ctx, []Stat{all})
 }
 
 // DropStats deletes the stats of a job type that began before a moment, in unix seconds.

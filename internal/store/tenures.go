@@ -29,9 +29,9 @@ const (
 // tenuresTogether is how many tenures one statement is about.
 const tenuresTogether = 100
 
-// TellTenures writes tenures, each of another lease or term. A tenure that has ended stays so, unless a later holder said that it has
+// WriteTenures writes tenures, each of another lease or term. A tenure that has ended stays so, unless a later holder said that it has
 // expired; so a statement may be sent again, or late.
-func (s *Store) TellTenures(ctx context.Context, tenures []Tenure) error {
+func (s *Store) WriteTenures(ctx context.Context, tenures []Tenure) error {
 	orNull := func(known bool, v any) any {
 		if known {
 			return v

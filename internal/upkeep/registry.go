@@ -16,7 +16,7 @@ import (
 type Registry interface {
 	Names
 	NameTypes(ctx context.Context, given []store.TypeName) (others []store.TypeName, err error)
-	TellSettings(ctx context.Context, given []store.TypeSettings) error
+	WriteSettings(ctx context.Context, given []store.TypeSettings) error
 }
 
 const (
@@ -80,7 +80,7 @@ func Register(b *Base, table Registry, patience context.Context, configs []queue
 		defer cancel()
 		found, err := table.NameTypes(statements, names)
 		if err == nil {
-			err = table.TellSettings(statements, settings)
+			err = table.WriteSettings(statements, settings)
 		}
 		if err != nil {
 			return again.Next(), err

@@ -19,7 +19,7 @@ const (
 
 // Lines is what a snapshot needs of the tables. *store.Store has it.
 type Lines interface {
-	TellLines(ctx context.Context, lines []store.Line) error
+	WriteLines(ctx context.Context, lines []store.Line) error
 	DropLines(ctx context.Context, before int64) error
 }
 
@@ -53,7 +53,7 @@ func (s *snapshot) write(context.Context, Turn) (time.Duration, error) {
 		return 0, errIdle
 	}
 	if len(news) > 0 {
-		if err := s.look(func(ctx context.Context) error { return s.table.TellLines(ctx, news) }); err != nil {
+		if err := s.look(func(ctx context.Context) error { return s.table.WriteLines(ctx, news) }); err != nil {
 			return 0, err
 		}
 	}

@@ -20,7 +20,7 @@ type reported struct {
 	dropped int
 }
 
-func (r *reported) TellLines(_ context.Context, lines []store.Line) error {
+func (r *reported) WriteLines(_ context.Context, lines []store.Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.silent > 0 {

@@ -25,8 +25,8 @@ const (
 
 // History is what stats and roll-up need of the tables to write down what has run, and who had the leases. *store.Store has it.
 type History interface {
-	TellStats(ctx context.Context, stats []store.Stat) error
-	TellTenures(ctx context.Context, tenures []store.Tenure) error
+	WriteStats(ctx context.Context, stats []store.Stat) error
+	WriteTenures(ctx context.Context, tenures []store.Tenure) error
 	ExpireTenures(ctx context.Context, taken []store.Tenure) error
 	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
 	DropStats(ctx context.Context, jobType int32, before int64) error
@@ -179,10 +179,10 @@ func (s *stats) tell(ctx context.Context, now time.Time, all bool) error {
 		s.terms[t.line] = t.term
 	}
 	s.enter(s.begin)
-	return errors.Join(s.tellTenures(ctx, news, old), s.tellStats(ctx, all))
+	return errors.Join(s.writeTenures(ctx, news, old), s.writeStats(ctx, all))
 }
 
-func (s *stats) tellTenures(ctx context.Context, news map[tenureName]store.Tenure, old []expired) error {
+func (s *stats) writeTenures(ctx context.Context, news map[tenureName]store.Tenure, old []expired) error {
 	var tenures, takers []store.Tenure
 	for _, t := range news {
 		tenures = append(tenures, t)
@@ -190,7 +190,7 @@ func (s *stats) tellTenures(ctx context.Context, news map[tenureName]store.Tenur
 	for _, e := range old {
 		takers = append(takers, e.by)
 	}
-	err := s.send(ctx, tenures, s.table.TellTenures)
+	err := s.send(ctx, tenures, s.table.WriteTenures)
 	if err == nil {
 		news = nil
 		err = s.send(ctx, takers, s.table.ExpireTenures)
@@ -216,7 +216,7 @@ func (s *stats) look(ctx context.Context, statement func(context.Context) error)
 	return s.looks.Look(ctx, statement)
 }
 
-func (s *stats) tellStats(ctx context.Context, all bool) error {
+func (s *stats) writeStats(ctx context.Context, all bool) error {
 	names := s.untold(all)
 	if len(names) == 0 {
 		return nil
@@ -225,7 +225,7 @@ func (s *stats) tellStats(ctx context.Context, all bool) error {
 	for i, name := range names {
 		rows[i] = s.stats[name].Stat
 	}
-	if err := s.look(ctx, func(ctx context.Context) error { return s.table.TellStats(ctx, rows) }); err != nil {
+	if err := s.look(ctx, func(ctx context.Context) error { return s.table.WriteStats(ctx, rows) }); err != nil {
 		return err
 	}
 	for i, name := range names {

@@ -40,7 +40,7 @@ func (a *annals) sent(effect func()) error {
 	return nil
 }
 
-func (a *annals) TellStats(_ context.Context, stats []store.Stat) error {
+func (a *annals) WriteStats(_ context.Context, stats []store.Stat) error {
 	stats = slices.Clone(stats)
 	return a.sent(func() {
 		for _, s := range stats {
@@ -55,7 +55,7 @@ func (a *annals) TellStats(_ context.Context, stats []store.Stat) error {
 	})
 }
 
-func (a *annals) TellTenures(_ context.Context, tenures []store.Tenure) error {
+func (a *annals) WriteTenures(_ context.Context, tenures []store.Tenure) error {
 	return a.sent(func() {
 		for _, t := range tenures {
 			name := tenureName{t.Lease, t.Term}

@@ -184,7 +184,7 @@ func (w *world) remember(t *testing.T) {
 			minute, term = next, term+1
 		}
 	}
-	if err := errors.Join(st.TellStats(t.Context(), stats), st.TellTenures(t.Context(), tenures)); err != nil {
+	if err := errors.Join(st.WriteStats(t.Context(), stats), st.WriteTenures(t.Context(), tenures)); err != nil {
 		t.Fatal(err)
 	}
 }

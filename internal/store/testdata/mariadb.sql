@@ -1493,55 +1493,6 @@ UNION ALL (SELECT id
     AND id > 0
   LIMIT 250);
 
--- TellLines
-INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
-VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
-ON DUPLICATE KEY UPDATE told_at = IF(term <=
-  VALUES(term),
-  VALUES(told_at), told_at), state = IF(term <=
-  VALUES(term),
-  VALUES(state), state), term = GREATEST(term,
-  VALUES(term)); -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
-
--- TellRestKeys
-INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
-VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
-ON DUPLICATE KEY UPDATE told_at = IF(term <=
-  VALUES(term),
-  VALUES(told_at), told_at), state = IF(term <=
-  VALUES(term),
-  VALUES(state), state), term = GREATEST(term,
-  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
-
--- TellSettings
-SELECT *
-FROM (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
-  FROM async_job_type_tab
-  WHERE job_type IN (7,8)) AS latest
-FOR UPDATE;
-/*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
-SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
-WHERE job_type IN (7,8)
-  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
-
--- TellStats
-INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
-VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE state = IF(counted <
-  VALUES(counted),
-  VALUES(state), state), counted = GREATEST(counted,
-  VALUES(counted)); -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
-
--- TellTenures
-INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
-VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL
-    AND (how IS NULL OR how = 'expired'),
-  VALUES(ended_at), ended_at), how = IF(VALUES(how) IS NOT NULL
-    AND (how IS NULL OR how = 'expired'),
-  VALUES(how), how); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
-
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
@@ -1587,6 +1538,55 @@ FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
 WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WriteLines
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
+ON DUPLICATE KEY UPDATE told_at = IF(term <=
+  VALUES(term),
+  VALUES(told_at), told_at), state = IF(term <=
+  VALUES(term),
+  VALUES(state), state), term = GREATEST(term,
+  VALUES(term)); -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
+
+-- WriteRestKeys
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
+ON DUPLICATE KEY UPDATE told_at = IF(term <=
+  VALUES(term),
+  VALUES(told_at), told_at), state = IF(term <=
+  VALUES(term),
+  VALUES(state), state), term = GREATEST(term,
+  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
+
+-- WriteSettings
+SELECT *
+FROM (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)) AS latest
+FOR UPDATE;
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
+SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
+
+-- WriteStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE state = IF(counted <
+  VALUES(counted),
+  VALUES(state), state), counted = GREATEST(counted,
+  VALUES(counted)); -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
+
+-- WriteTenures
+INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
+VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL
+    AND (how IS NULL OR how = 'expired'),
+  VALUES(ended_at), ended_at), how = IF(VALUES(how) IS NOT NULL
+    AND (how IS NULL OR how = 'expired'),
+  VALUES(how), how); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
 
 -- WrittenAhead
 SELECT *

@@ -1480,50 +1480,6 @@ UNION ALL (SELECT id
     AND id > 0
   LIMIT 250);
 
--- TellLines
-INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
-VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
-ON CONFLICT (lock_name) DO UPDATE
-SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
-WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
-
--- TellRestKeys
-INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
-VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
-ON CONFLICT (lock_name) DO UPDATE
-SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
-WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
-
--- TellSettings
-WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
-  FROM async_job_type_tab
-  WHERE job_type IN (7,8)) SELECT *
-FROM latest
-FOR UPDATE;
-UPDATE async_job_type_tab
-SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
-WHERE job_type = ANY(ARRAY(SELECT job_type
-    FROM async_job_type_tab
-    WHERE job_type IN (7,8)
-    ORDER BY job_type
-    FOR UPDATE))
-  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
-
--- TellStats
-INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
-VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
-SET counted = excluded.counted, state = excluded.state
-WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
-
--- TellTenures
-INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
-VALUES ($1, $2, $3, $4, $5, $6), ($7, $8, $9, $10, $11, $12)
-ON CONFLICT (lock_name, term) DO UPDATE
-SET ended_at = excluded.ended_at, how = excluded.how
-WHERE excluded.how IS NOT NULL
-  AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired'); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
-
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
@@ -1568,6 +1524,50 @@ FOR UPDATE SKIP LOCKED; -- with "{1,2}"
 UPDATE shedlock_tab
 SET lock_name = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 END
 WHERE lock_name IN ($5, $6); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WriteLines
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
+ON CONFLICT (lock_name) DO UPDATE
+SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
+WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
+
+-- WriteRestKeys
+INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
+VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
+ON CONFLICT (lock_name) DO UPDATE
+SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
+WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
+
+-- WriteSettings
+WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+  FROM async_job_type_tab
+  WHERE job_type IN (7,8)) SELECT *
+FROM latest
+FOR UPDATE;
+UPDATE async_job_type_tab
+SET settings = CASE job_type WHEN 7 THEN $1 WHEN 8 THEN $2 END, told_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE job_type = ANY(ARRAY(SELECT job_type
+    FROM async_job_type_tab
+    WHERE job_type IN (7,8)
+    ORDER BY job_type
+    FOR UPDATE))
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
+
+-- WriteStats
+INSERT INTO async_job_stat_tab (job_type, begins_at, lock_name, term, seconds, counted, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7), ($8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (job_type, begins_at, lock_name, term) DO UPDATE
+SET counted = excluded.counted, state = excluded.state
+WHERE async_job_stat_tab.counted < excluded.counted; -- with 7, 60, "job-7", 3, 60, 5, "{\"runs\":{\"success\":2},\"delay\":[1,2],\"took\":[0,2]}", 8, 60, "job-8/1", 4, 60, 0, "{}"
+
+-- WriteTenures
+INSERT INTO async_job_lease_log_tab (lock_name, term, holder, taken_at, ended_at, how)
+VALUES ($1, $2, $3, $4, $5, $6), ($7, $8, $9, $10, $11, $12)
+ON CONFLICT (lock_name, term) DO UPDATE
+SET ended_at = excluded.ended_at, how = excluded.how
+WHERE excluded.how IS NOT NULL
+  AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired'); -- with "job-7", 3, "me", 1000, <nil>, <nil>, "job-8/1", 4, "me", 1000, 2000, "released"
 
 -- WrittenAhead
 WITH latest AS (SELECT id

@@ -564,16 +564,6 @@ WHERE lock_name IN (?, ?)
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
 
--- TellSettings
-SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
-FROM async_job_type_tab
-WHERE job_type IN (7,8);
-/*M!
-SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
-SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
-WHERE job_type IN (7,8)
-  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
-
 -- Unlocked
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -584,6 +574,16 @@ FOR UPDATE;
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_name = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? END
 WHERE lock_name IN (?, ?); -- with "dormant-7", "job-7", "dormant-8", "job-8", "dormant-7", "dormant-8"
+
+-- WriteSettings
+SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
+FROM async_job_type_tab
+WHERE job_type IN (7,8);
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
+SET settings = CASE job_type WHEN 7 THEN ? WHEN 8 THEN ? END, told_at = UNIX_TIMESTAMP()
+WHERE job_type IN (7,8)
+  AND COALESCE(told_at, 0) = CASE job_type WHEN 7 THEN 0 WHEN 8 THEN 0 END; -- with "{}", "{}"
 
 -- WrittenAhead
 SELECT id

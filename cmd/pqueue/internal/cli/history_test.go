@@ -23,8 +23,8 @@ func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
 	delay[2], delay[11] = 95, 5
 	ms := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
 	if err := errors.Join(
-		st.TellStats(t.Context(), []store.Stat{{JobType: 7, Begin: now.Add(-10*time.Minute).Unix() / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 90, "failed": 10}, Delay: delay, Took: delay}}}),
-		st.TellTenures(t.Context(), []store.Tenure{
+		st.WriteStats(t.Context(), []store.Stat{{JobType: 7, Begin: now.Add(-10*time.Minute).Unix() / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 90, "failed": 10}, Delay: delay, Took: delay}}}),
+		st.WriteTenures(t.Context(), []store.Tenure{
 			{Lease: "job-7", Term: 3, Owner: "mail@web-1/77#aaaaaaaaaaaa.1", Taken: ms(2 * time.Hour), Ended: ms(time.Hour), How: store.Expired},
 			{Lease: "job-7", Term: 5, Owner: "mail@web-2/78#bbbbbbbbbbbb.1", Taken: ms(time.Hour - 1500*time.Millisecond)},
 		}),
@@ -68,7 +68,7 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 		delay, took := make([]int64, 12), make([]int64, 12)
 		delay[2], took[11] = 60, 60
 		begin := first.Add(time.Duration(minute) * time.Minute).Unix()
-		if err := st.TellStats(t.Context(), []store.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
+		if err := st.WriteStats(t.Context(), []store.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
