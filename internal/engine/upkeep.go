@@ -82,7 +82,7 @@ func (u upkeptLine) LeftAlone() (before int64, upTo uint64, any bool) {
 	return b.Since(), b.UpTo, b.LeftAlone() > 0
 }
 
-func (u upkeptLine) TellLeftAlone(n int) { u.l.backlog.LeaveAlone(n) }
+func (u upkeptLine) LogLeftAlone(n int) { u.l.backlog.LeaveAlone(n) }
 
 func (l *line) tellLeftAlone(n int) {
 	l.log.Error(l.about, fmt.Sprintf(

@@ -29,7 +29,7 @@ func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
 		if _, _, any := u.LeftAlone(); !any {
 			t.Fatal("there were some")
 		}
-		u.TellLeftAlone(n)
+		u.LogLeftAlone(n)
 		if _, _, any := u.LeftAlone(); any != (n > 0) || !strings.Contains(text.String(), want) || (n == 0) != (text.Len() == 0) {
 			t.Errorf("%d: the log says %s", n, &text)
 		}

@@ -61,7 +61,7 @@ func (o *orphans) look(context.Context, Turn) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := o.tellTypes(others, names); err != nil {
+	if err := o.logTypes(others, names); err != nil {
 		return 0, err
 	}
 	for _, h := range lines {
@@ -73,7 +73,7 @@ func (o *orphans) look(context.Context, Turn) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		h.TellLeftAlone(n)
+		h.LogLeftAlone(n)
 	}
 	return 0, nil
 }
@@ -98,8 +98,8 @@ func (o *orphans) otherTypes() (others []int32, names map[int32]string, err erro
 	return others, names, err
 }
 
-// tellTypes says how many jobs of types that nobody works have been due for a while.
-func (o *orphans) tellTypes(types []int32, names map[int32]string) error {
+// logTypes says how many jobs of types that nobody works have been due for a while.
+func (o *orphans) logTypes(types []int32, names map[int32]string) error {
 	told, untold := 0, 0
 	for _, jobType := range types {
 		n, err := o.count(jobType, o.Clock.Now()/1000-int64(orphansAge/time.Second), 1<<63-1)

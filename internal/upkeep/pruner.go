@@ -53,7 +53,7 @@ type pruner struct {
 func Pruner(b *Base, table Deletes, kept queue_job.Retention, archive Archive) *Task {
 	p := newPruner(b, table, kept, archive)
 	if len(p.times) == 0 {
-		return &Task{Base: b, doing: "look how many rows there are", first: keptFirst, every: keptFirst, do: p.tellSpan}
+		return &Task{Base: b, doing: "look how many rows there are", first: keptFirst, every: keptFirst, do: p.logSpan}
 	}
 	return &Task{Base: b, doing: "delete old jobs", first: retainFirst, every: retainAgain, turn: p.turn, do: p.prune}
 }
@@ -72,8 +72,8 @@ func newPruner(b *Base, table Deletes, kept queue_job.Retention, archive Archive
 	return p
 }
 
-// heedTypes notes which types are configured now. If they have changed, no row is settled. It reports whether there are any.
-func (p *pruner) heedTypes() bool {
+// noteTypes notes which types are configured now. If they have changed, no row is settled. It reports whether there are any.
+func (p *pruner) noteTypes() bool {
 	var types []int32
 	for _, cfg := range p.Types() {
 		types = append(types, cfg.JobType)
@@ -86,7 +86,7 @@ func (p *pruner) heedTypes() bool {
 
 // turn is the lease of a walk; none: there are no types.
 func (p *pruner) turn() (name string, minLock time.Duration) {
-	if !p.heedTypes() {
+	if !p.noteTypes() {
 		return "", 0
 	}
 	return fmt.Sprintf("retain-%d", p.types[0]), retainEvery
@@ -97,11 +97,11 @@ func (p *pruner) prune(ctx context.Context, turn Turn) (time.Duration, error) {
 	return 0, p.newWalk(turn).run(ctx)
 }
 
-// tellSpan says once a day how many rows there are, at most, if all are kept for ever. To count them would cost more than it is
+// logSpan says once a day how many rows there are, at most, if all are kept for ever. To count them would cost more than it is
 // worth. The instance that has the first of its types says so.
-func (p *pruner) tellSpan(context.Context, Turn) (time.Duration, error) {
+func (p *pruner) logSpan(context.Context, Turn) (time.Duration, error) {
 	first := func(h Held) bool { return h.JobType() == p.types[0] && h.Shard() == 0 }
-	if !p.heedTypes() || !slices.ContainsFunc(p.Held(), first) || !p.walked.IsZero() && time.Since(p.walked) < keptEvery {
+	if !p.noteTypes() || !slices.ContainsFunc(p.Held(), first) || !p.walked.IsZero() && time.Since(p.walked) < keptEvery {
 		return 0, errIdle
 	}
 	var from, to uint64

@@ -46,9 +46,9 @@ type stats struct {
 	terms    map[Line]int64 // under which each line counts at present
 	stats    map[statName]*stat
 	begin    int64         // of the current minute, in unix seconds; it does not go back with the database's clock, unless that was farAhead
-	tellAt   time.Time     // zero: when the minute is over
+	writeAt  time.Time     // zero: when the minute is over
 	spread   time.Duration // from the end of a minute to the writing
-	sent     bool          // a statement, since tell began
+	sent     bool          // a statement, since flush began
 }
 
 // statName says which minute a row is for, and who writes it: terms of different instances differ.
@@ -73,7 +73,7 @@ func Stats(b *Base, table History, log *LeaseLog, patience context.Context) *Tas
 		Base: b, table: table, log: log, patience: patience,
 		terms: map[Line]int64{}, stats: map[statName]*stat{}, begin: minuteOf(b.Clock.Now()), spread: rand.N(spreadMost),
 	}
-	return &Task{Base: b, doing: "write the history", first: s.rest(time.Now()), wake: log.came, do: s.step, last: s.tellAll}
+	return &Task{Base: b, doing: "write the history", first: s.rest(time.Now()), wake: log.came, do: s.step, last: s.writeAll}
 }
 
 // minuteOf is when the minute begins in which a moment lies, in unix seconds. The moment is in milliseconds.
@@ -86,15 +86,15 @@ func minuteOf(now int64) int64 {
 func (s *stats) rest(now time.Time) time.Duration {
 	const seconds = int64(minuteLength / time.Second)
 	rest := min(minuteLength, time.Duration((s.begin+seconds)*1000-s.Clock.Now())*time.Millisecond)
-	if !s.tellAt.IsZero() {
-		rest = min(rest, s.tellAt.Sub(now))
+	if !s.writeAt.IsZero() {
+		rest = min(rest, s.writeAt.Sub(now))
 	}
 	return max(rest, time.Millisecond)
 }
 
-func (s *stats) tellWithin(d time.Duration) {
-	if at := time.Now().Add(d); s.tellAt.IsZero() || at.Before(s.tellAt) {
-		s.tellAt = at
+func (s *stats) writeWithin(d time.Duration) {
+	if at := time.Now().Add(d); s.writeAt.IsZero() || at.Before(s.writeAt) {
+		s.writeAt = at
 	}
 }
 
@@ -102,34 +102,34 @@ func (s *stats) tellWithin(d time.Duration) {
 func (s *stats) step(context.Context, Turn) (wait time.Duration, err error) {
 	now := time.Now()
 	if s.log.hasCome() {
-		s.tellWithin(noteSoon)
+		s.writeWithin(noteSoon)
 	}
 	switch begin := minuteOf(s.Clock.Now()); {
 	case begin > s.begin:
 		s.enter(begin)
 		s.begin = begin
-		s.tellWithin(s.spread)
+		s.writeWithin(s.spread)
 	case s.begin-begin > int64(farAhead/time.Second):
 		s.begin = begin + int64(minuteLength/time.Second) // of the minute before, the table may have rows already
-		s.tellWithin(s.spread)
+		s.writeWithin(s.spread)
 	}
 	err = errIdle
-	if !s.tellAt.IsZero() && !now.Before(s.tellAt) {
-		err = s.tellNow(now)
+	if !s.writeAt.IsZero() && !now.Before(s.writeAt) {
+		err = s.writeNow(now)
 	}
 	return s.rest(time.Now()), err
 }
 
-func (s *stats) tellNow(now time.Time) error {
-	s.tellAt = time.Time{}
+func (s *stats) writeNow(now time.Time) error {
+	s.writeAt = time.Time{}
 	statement, cancel := context.WithTimeout(s.patience, ground.LookLongest)
 	defer cancel()
-	if err := ground.UnlessOver(s.patience, s.tell(statement, now, false)); err != nil { // what a stop cuts off is written at the end
-		s.tellWithin(historyAgain)
+	if err := ground.UnlessOver(s.patience, s.flush(statement, now, false)); err != nil { // what a stop cuts off is written at the end
+		s.writeWithin(historyAgain)
 		return err
 	}
 	if next := s.log.next(); !next.IsZero() {
-		s.tellWithin(max(next.Sub(now), noteSoon)) // what is near comes with it
+		s.writeWithin(max(next.Sub(now), noteSoon)) // what is near comes with it
 	}
 	if !s.sent {
 		return errIdle
@@ -137,11 +137,11 @@ func (s *stats) tellNow(now time.Time) error {
 	return nil
 }
 
-// tellAll writes what is left.
-func (s *stats) tellAll() {
+// writeAll writes what is left.
+func (s *stats) writeAll() {
 	last, cancel := context.WithTimeout(context.WithoutCancel(s.patience), lastMax)
 	defer cancel()
-	s.Errlog.On(last, "write the history", s.tell(last, time.Now().Add(expiredAfter), true))
+	s.Errlog.On(last, "write the history", s.flush(last, time.Now().Add(expiredAfter), true))
 }
 
 // enter enters what all lines have counted since the last entry into the current minute. A line that the instance has no more has
@@ -171,8 +171,8 @@ func (s *stats) enterLine(l Line, term, next int64) {
 	of.Add(&news)
 }
 
-// tell writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
-func (s *stats) tell(ctx context.Context, now time.Time, all bool) error {
+// flush writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
+func (s *stats) flush(ctx context.Context, now time.Time, all bool) error {
 	s.sent = false
 	news, old, takings := s.log.take(now)
 	for _, t := range takings { // the terms are all of this instance, so it does not matter which of them a run counts under

@@ -55,8 +55,8 @@ type Line interface {
 
 	// LeftAlone says which jobs FirstPullDay has left alone: those due before a moment, in unix seconds, with ids up to this one.
 	LeftAlone() (before int64, upTo uint64, any bool)
-	// TellLeftAlone is told how many of them there still are, and tells the log.
-	TellLeftAlone(n int)
+	// LogLeftAlone is told how many of them there still are, and tells the log.
+	LogLeftAlone(n int)
 }
 
 // Held is a line whose lease is held.

@@ -170,7 +170,7 @@ func (l *fakeLine) Ran(int64, int64, int64) (news store.StatState) {
 }
 
 func (l *fakeLine) LeftAlone() (int64, uint64, bool) { return 100, 9, l.leftAlone > 0 }
-func (l *fakeLine) TellLeftAlone(n int)              { l.leftAlone = n }
+func (l *fakeLine) LogLeftAlone(n int)               { l.leftAlone = n }
 
 // ran says what the line has run.
 func (l *fakeLine) ran(news store.StatState) {

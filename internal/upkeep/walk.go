@@ -50,7 +50,7 @@ func (p *pruner) newWalk(lease Turn) *walk {
 // run deletes what has outlived its time, page by page, up to the first page of rows that are too young. If it is broken off, another
 // instance goes on at once.
 func (w *walk) run(ctx context.Context) error {
-	defer w.tell()
+	defer w.logEnd()
 	again, worked := ground.Backoff{Longest: retainAgain}, w.began
 	for ctx.Err() == nil && w.lease.Trusted() {
 		page, err := w.page(ctx)
@@ -94,8 +94,8 @@ func (w *walk) pass(page retained) bool {
 	return true
 }
 
-// tell says what the walk came to.
-func (w *walk) tell() {
+// logEnd says what the walk came to.
+func (w *walk) logEnd() {
 	if w.deleted > 0 {
 		w.Log.Info(w.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v",
 			rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
