@@ -77,7 +77,7 @@ func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				if err := st.TamePriorities(t.Context(), []int32{1}); err != nil {
+				if err := st.ClampPriorities(t.Context(), []int32{1}); err != nil {
 					t.Fatal(err)
 				}
 				took[i] = append(took[i], time.Since(began))

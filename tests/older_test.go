@@ -120,7 +120,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SweepAll":           regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
 	"Tail":               regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
 	"TakeLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = \(?GREATEST`),
-	"TamePriorities":     regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
+	"ClampPriorities":    regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
 	"TypeNames":          regexp.MustCompile(`^SELECT job_type, name FROM async_job_type_tab`),
 	"KnownTypes":         regexp.MustCompile(`^SELECT job_type, COALESCE\(name`),
 	"WriteSettings":      regexp.MustCompile(`UPDATE .* async_job_type_tab .*SET settings = CASE`),

@@ -57,7 +57,7 @@ func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
 		// The transaction stays open: who waits for it waits for InnoDB's 50 s, or for ever.
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		if err := st.TamePriorities(ctx, []int32{1}); err != nil {
+		if err := st.ClampPriorities(ctx, []int32{1}); err != nil {
 			t.Fatal(err)
 		}
 		if n := number(t, d.DB, "SELECT priority FROM async_job_tab WHERE id = 2"); n != 2 {
@@ -66,7 +66,7 @@ func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.TamePriorities(ctx, []int32{1}); err != nil {
+		if err := st.ClampPriorities(ctx, []int32{1}); err != nil {
 			t.Fatal(err)
 		}
 		if n := number(t, d.DB, "SELECT priority FROM async_job_tab WHERE id = 4"); n != 2 {

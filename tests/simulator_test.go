@@ -189,7 +189,7 @@ func (p *pair) step() {
 			return t.RunningOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], terms)
 		})
 	case 17:
-		p.both("tame", func(t tables) (any, error) { return nil, t.TamePriorities(p.Context(), types) })
+		p.both("clamp", func(t tables) (any, error) { return nil, t.ClampPriorities(p.Context(), types) })
 	case 18:
 		p.both("standings", func(t tables) (any, error) {
 			rows, err := t.Standings(p.Context(), ids)

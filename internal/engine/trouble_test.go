@@ -50,7 +50,7 @@ func (v *vanishing) SweepAll(_ context.Context, types []int32, _ int64, _ int) (
 func (v *vanishing) Page(context.Context, int32, store.Shard, []store.Place, int64, int) ([][]store.Row, error) {
 	return nil, v.err()
 }
-func (v *vanishing) TamePriorities(context.Context, []int32) error { return v.err() }
+func (v *vanishing) ClampPriorities(context.Context, []int32) error { return v.err() }
 func (v *vanishing) FirstOfKeys(context.Context, int32, []string, uint64, int64, uint64) (map[string]uint64, error) {
 	return nil, v.err()
 }

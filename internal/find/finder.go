@@ -25,7 +25,7 @@ type Tables interface {
 	SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []store.Row, more bool, err error)
 	Page(ctx context.Context, jobType int32, shard store.Shard, places []store.Place, horizon int64, limit int) ([][]store.Row, error)
 	Abandoned(ctx context.Context, jobType int32, lane store.Lane, before int64, upTo uint64) (store.Place, int, error)
-	TamePriorities(ctx context.Context, types []int32) error
+	ClampPriorities(ctx context.Context, types []int32) error
 }
 
 // Process is what the finder needs of the process that it works for.

@@ -24,7 +24,7 @@ type pagedTable struct {
 	pages atomic.Int64 // long ones
 }
 
-func (b *pagedTable) TamePriorities(context.Context, []int32) error {
+func (b *pagedTable) ClampPriorities(context.Context, []int32) error {
 	b.wild.Add(1)
 	return nil
 }

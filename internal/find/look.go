@@ -24,7 +24,7 @@ func (f *Finder) Look(ctx context.Context) {
 		}
 		err := f.look(&looks, list)
 		if err == nil {
-			err = f.tamePriorities(&looks, list) // what it finds can wait for the next sweep
+			err = f.clampPriorities(&looks, list) // what it finds can wait for the next sweep
 		}
 		f.Errlog.On(ctx, "load jobs", err)
 		return err

@@ -11,7 +11,7 @@ import (
 
 const (
 	SweepEvery = time.Second
-	tameEvery  = 10 * time.Second // how often to look for rows with an invalid priority: neither sweep nor loader sees them
+	clampEvery = 10 * time.Second // how often to look for rows with an invalid priority: neither sweep nor loader sees them
 )
 
 // Sweep looks along the due index for what is due or soon will be, of all types at once, until ctx ends. It is what makes the whole
@@ -19,13 +19,13 @@ const (
 func (f *Finder) Sweep(ctx context.Context) {
 	var s sweeping
 	var takes time.Duration
-	tamed, again := time.Now(), ground.Backoff{Longest: SweepEvery}
+	clamped, again := time.Now(), ground.Backoff{Longest: SweepEvery}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := f.sweepQuiet(&s)
-		if err == nil && began.Sub(tamed) > tameEvery {
-			tamed = began
-			err = f.tamePriorities(&s.looks, f.intakes())
+		if err == nil && began.Sub(clamped) > clampEvery {
+			clamped = began
+			err = f.clampPriorities(&s.looks, f.intakes())
 		}
 		ground.Smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)                 // dead index entries can make a sweep slow
@@ -145,11 +145,11 @@ func (f *Finder) sweepRows(looks *ground.Looks, list intakes) (rows []store.Row,
 	return rows, more, err
 }
 
-func (f *Finder) tamePriorities(looks *ground.Looks, list intakes) error {
+func (f *Finder) clampPriorities(looks *ground.Looks, list intakes) error {
 	if len(list) == 0 {
 		return nil
 	}
 	return looks.Look(f.holding(list), func(ctx context.Context) error {
-		return f.Tables.TamePriorities(ctx, list.types())
+		return f.Tables.ClampPriorities(ctx, list.types())
 	})
 }

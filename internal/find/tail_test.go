@@ -256,7 +256,7 @@ func (u *unnoticed) SweepAll(_ context.Context, types []int32, _ int64, _ int) (
 	return rows, false, nil
 }
 
-func (*unnoticed) TamePriorities(context.Context, []int32) error { return nil }
+func (*unnoticed) ClampPriorities(context.Context, []int32) error { return nil }
 
 func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 	for during, heldBefore := range map[string]bool{"Newest": false, "Tail": true} {

@@ -448,8 +448,8 @@ func (t *Table) Page(ctx context.Context, jobType int32, shard store.Shard, plac
 
 const mostUrgent, lowest = 2, -1
 
-func (t *Table) TamePriorities(ctx context.Context, types []int32) error {
-	return carryOut(ctx, t, tamePriorities, about{note: leaseName(types[0])}, func() error {
+func (t *Table) ClampPriorities(ctx context.Context, types []int32) error {
+	return carryOut(ctx, t, clampPriorities, about{note: leaseName(types[0])}, func() error {
 		for _, j := range t.jobs {
 			if j.committed && j.pending() && slices.Contains(types, j.JobType) {
 				j.Priority = min(max(lowest, j.Priority), mostUrgent)

@@ -137,7 +137,7 @@ func anyOf(wanted []Wanted) string {
 }
 
 // SweepAll reads pending rows of the types that are due within horizon seconds, at most limit rows of each of four kinds,
-// and returns the most urgent first. It needs rows with one of the [Priorities]; [Store.TamePriorities] sees to that.
+// and returns the most urgent first. It needs rows with one of the [Priorities]; [Store.ClampPriorities] sees to that.
 // More reports that a limit was reached, so there may be other rows; otherwise there are no more at this moment.
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
 	args := s.arguments()
@@ -186,7 +186,7 @@ func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arg
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
 // or that start at a time, or that have no start time. Together the lanes hold all pending rows of the type, if
-// [Store.TamePriorities] has run.
+// [Store.ClampPriorities] has run.
 type Lane struct {
 	Priority int32
 	Status   int32 // [NoStatus]: the column is NULL
@@ -220,13 +220,13 @@ func Lanes() (lanes []Lane) {
 	return lanes
 }
 
-// TamePriorities gives pending rows whose priority is not one of the [Priorities], since somebody inserted them by
+// ClampPriorities gives pending rows whose priority is not one of the [Priorities], since somebody inserted them by
 // hand, the nearest of the Priorities. Sent again, it finds nothing to change.
 //
 // It looks for such rows first: an UPDATE along the due index would also lock the rows beside them, and deadlock with a
 // settle of these rows. Rows that others have locked wait for the next call. The look has a part for each stretch of the index: for
 // alternatives, SQLite would read all finished rows of the types.
-func (s *Store) TamePriorities(ctx context.Context, types []int32) error {
+func (s *Store) ClampPriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
 	var parts []string
@@ -301,7 +301,7 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (
 // Page reads the rows of a shard behind each place that are due within horizon seconds, in the order of the place's lane, at most
 // limit rows for each place. Fewer: the lane has no more at this moment. Only MySQL and MariaDB can tell which rows with a group
 // belong to the shard: on other databases, rows of other shards that have a group come, too. The result has a list for each place. Rows with
-// a priority that is not one of the [Priorities] are in no lane, see [Store.TamePriorities].
+// a priority that is not one of the [Priorities] are in no lane, see [Store.ClampPriorities].
 func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []Place, horizon int64, limit int) ([][]Row, error) {
 	args := s.arguments()
 	parts := make([]string, len(places))

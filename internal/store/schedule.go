@@ -107,7 +107,7 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowMicros, now[0]+within), scheduledArgs(key, params)...)
 	switch {
 	case err != nil:
-		if there, errRead := s.bearerOf(ctx, &NewJob{JobType: jobType, Key: key}, ""); errRead == nil && len(there) > 0 {
+		if there, errRead := s.ownerOfKey(ctx, &NewJob{JobType: jobType, Key: key}, ""); errRead == nil && len(there) > 0 {
 			return false, nil
 		}
 	case n == 0:
@@ -119,7 +119,7 @@ func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, ke
 // HasScheduled reports whether a row of the type has the key as its unique key. If [Store.AddScheduled] has added nothing and there is none,
 // the type was paused at that moment, or the schedule had got past the time.
 func (s *Store) HasScheduled(ctx context.Context, jobType int32, key string) (has bool, err error) {
-	found, err := s.bearerOf(ctx, &NewJob{JobType: jobType, Key: key}, "")
+	found, err := s.ownerOfKey(ctx, &NewJob{JobType: jobType, Key: key}, "")
 	return len(found) > 0, err
 }
 

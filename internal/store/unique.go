@@ -41,7 +41,7 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) 
 		if err != nil || !there {
 			return id, false, err
 		}
-		found, err := s.bearerOf(ctx, job, s.lockingRead)
+		found, err := s.ownerOfKey(ctx, job, s.lockingRead)
 		switch {
 		case err != nil:
 			return 0, false, err
@@ -61,24 +61,24 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) 
 
 // freeKey takes the uniqueness of the job's key from the row that has it, if that row is final.
 func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
-	found, err := s.bearerOf(ctx, job, "")
+	found, err := s.ownerOfKey(ctx, job, "")
 	if err != nil || len(found) == 0 || found[0].pending {
 		return err
 	}
 	return s.takeKeys(ctx, found[0].id)
 }
 
-// bearer is the row that has a key as its unique key.
-type bearer struct {
+// keyOwner is the row that has a key as its unique key.
+type keyOwner struct {
 	id      uint64
 	pending bool
 }
 
-// bearerOf finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
+// ownerOfKey finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
 // committed, even if the transaction's own snapshot of the table is older.
-func (s *Store) bearerOf(ctx context.Context, job *NewJob, locking string) ([]bearer, error) {
+func (s *Store) ownerOfKey(ctx context.Context, job *NewJob, locking string) ([]keyOwner, error) {
 	args := s.arguments()
-	found, err := read(ctx, s, each(func(b *bearer) []any { return []any{&b.id, &b.pending} }),
+	found, err := read(ctx, s, each(func(b *keyOwner) []any { return []any{&b.id, &b.pending} }),
 		s.fromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
 			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking)), args.list...)
 	return found, wrap("find the job of the key", err)
@@ -164,19 +164,19 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	if ids != nil {
 		return added, nil
 	}
-	bearers, err := s.bearersOf(ctx, jobs, s.lockingRead)
+	owners, err := s.ownersOfKeys(ctx, jobs, s.lockingRead)
 	if err != nil {
 		return nil, err
 	}
 	bearing := make([]uint64, len(jobs))
 	for i := range jobs {
-		bearing[i] = bearers[uniqueKeyOf(&jobs[i])].id
+		bearing[i] = owners[uniqueKeyOf(&jobs[i])].id
 	}
 	inserted := ours(bearing)
 	for i := range jobs {
 		job := &jobs[i]
 		one := AddedJob{ID: bearing[i], There: !inserted[i]}
-		if final := !bearers[uniqueKeyOf(job)].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
+		if final := !owners[uniqueKeyOf(job)].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
 			one.ID, one.There, err = s.AddUnlessThere(ctx, job, created)
 		}
 		if err != nil {
@@ -198,9 +198,9 @@ func (s *Store) freeKeys(ctx context.Context, jobs []NewJob) error {
 	if len(orFinal) == 0 {
 		return nil
 	}
-	bearers, err := s.bearersOf(ctx, orFinal, "")
+	owners, err := s.ownersOfKeys(ctx, orFinal, "")
 	var final []uint64
-	for _, b := range bearers {
+	for _, b := range owners {
 		if !b.pending {
 			final = append(final, b.id)
 		}
@@ -219,27 +219,27 @@ type uniqueKey struct {
 
 func uniqueKeyOf(job *NewJob) uniqueKey { return uniqueKey{job.JobType, job.Key} }
 
-const bearersTogether = 128 // if they are of several types: each is a condition of its own, and a place in the index of its own
+const keysTogether = 128 // if they are of several types: each is a condition of its own, and a place in the index of its own
 
-// bearersOf is bearerOf for many jobs, by their types and keys.
-func (s *Store) bearersOf(ctx context.Context, jobs []NewJob, locking string) (map[uniqueKey]bearer, error) {
-	bearers := make(map[uniqueKey]bearer, len(jobs))
+// ownersOfKeys is ownerOfKey for many jobs, by their types and keys.
+func (s *Store) ownersOfKeys(ctx context.Context, jobs []NewJob, locking string) (map[uniqueKey]keyOwner, error) {
+	owners := make(map[uniqueKey]keyOwner, len(jobs))
 	ofOneType := !slices.ContainsFunc(jobs, func(job NewJob) bool { return job.JobType != jobs[0].JobType })
 	for len(jobs) > 0 {
 		some := jobs
 		if !ofOneType {
-			some = jobs[:min(len(jobs), bearersTogether)]
+			some = jobs[:min(len(jobs), keysTogether)]
 		}
 		jobs = jobs[len(some):]
-		err := s.inSpiteOfDeadlocks(func() error { return s.someBearersOf(ctx, some, ofOneType, locking, bearers) })
+		err := s.inSpiteOfDeadlocks(func() error { return s.someOwnersOfKeys(ctx, some, ofOneType, locking, owners) })
 		if err != nil {
-			return bearers, wrap("find the jobs of the keys", err)
+			return owners, wrap("find the jobs of the keys", err)
 		}
 	}
-	return bearers, nil
+	return owners, nil
 }
 
-func (s *Store) someBearersOf(ctx context.Context, jobs []NewJob, ofOneType bool, locking string, bearers map[uniqueKey]bearer) error {
+func (s *Store) someOwnersOfKeys(ctx context.Context, jobs []NewJob, ofOneType bool, locking string, owners map[uniqueKey]keyOwner) error {
 	args := s.arguments()
 	column, where := "", ""
 	if ofOneType {
@@ -259,7 +259,7 @@ func (s *Store) someBearersOf(ctx context.Context, jobs []NewJob, ofOneType bool
 	}
 	type keyed struct {
 		uniqueKey
-		bearer
+		keyOwner
 	}
 	found, err := read(ctx, s, each(func(k *keyed) []any {
 		k.jobType = jobs[0].JobType
@@ -271,7 +271,7 @@ func (s *Store) someBearersOf(ctx context.Context, jobs []NewJob, ofOneType bool
 	}), s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s",
 		pending, column, s.jobs, s.byKey, where, locking)), args.list...)
 	for _, k := range found {
-		bearers[k.uniqueKey] = k.bearer
+		owners[k.uniqueKey] = k.keyOwner
 	}
 	return err
 }

@@ -239,6 +239,36 @@ FROM (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COAL
   LIMIT 1) AS latest
 FOR UPDATE;
 
+-- ClampPriorities
+(SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab FORCE INDEX (async_job_due)
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250);
+
 -- CloseLease
 /*M!
 SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
@@ -1491,36 +1521,6 @@ FROM (SELECT lock_name, term
     AND locked_by = ?
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "b", "me"
-
--- TamePriorities
-(SELECT id
-  FROM async_job_tab FORCE INDEX (async_job_due)
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab FORCE INDEX (async_job_due)
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority > 2
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab FORCE INDEX (async_job_due)
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab FORCE INDEX (async_job_due)
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority > 2
-    AND id > 0
-  LIMIT 250);
 
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')

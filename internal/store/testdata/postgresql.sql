@@ -223,6 +223,36 @@ WITH latest AS (SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_
 FROM latest
 FOR UPDATE; -- with 3, 1
 
+-- ClampPriorities
+(SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL (SELECT id
+  FROM async_job_tab
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250);
+
 -- CloseLease
 UPDATE shedlock_tab
 SET layout = -1028, locked_by = '', lock_until = to_timestamp(2147400000)
@@ -1449,36 +1479,6 @@ WITH latest AS (SELECT lock_name, term
     AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp())) SELECT *
 FROM latest
 FOR UPDATE; -- with "a", "b", "me"
-
--- TamePriorities
-(SELECT id
-  FROM async_job_tab
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority > 2
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL (SELECT id
-  FROM async_job_tab
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority > 2
-    AND id > 0
-  LIMIT 250);
 
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')

@@ -187,6 +187,40 @@ WHERE id > 0
 ORDER BY id DESC
 LIMIT 1;
 
+-- ClampPriorities
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IN (0, 3, 4)
+    AND priority > 2
+    AND id > 0
+  LIMIT 250)
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority < -1
+    AND id > 0
+  LIMIT 250)
+UNION ALL SELECT *
+FROM (SELECT id
+  FROM async_job_tab INDEXED BY async_job_due
+  WHERE job_type IN (7)
+    AND job_status IS NULL
+    AND priority > 2
+    AND id > 0
+  LIMIT 250);
+
 -- CloseLease
 UPDATE shedlock_tab
 SET layout = -1028, locked_by = '', lock_until = datetime(2147400000, 'unixepoch')
@@ -1332,40 +1366,6 @@ FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by = ?
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
-
--- TamePriorities
-SELECT *
-FROM (SELECT id
-  FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL SELECT *
-FROM (SELECT id
-  FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7)
-    AND job_status IN (0, 3, 4)
-    AND priority > 2
-    AND id > 0
-  LIMIT 250)
-UNION ALL SELECT *
-FROM (SELECT id
-  FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority < -1
-    AND id > 0
-  LIMIT 250)
-UNION ALL SELECT *
-FROM (SELECT id
-  FROM async_job_tab INDEXED BY async_job_due
-  WHERE job_type IN (7)
-    AND job_status IS NULL
-    AND priority > 2
-    AND id > 0
-  LIMIT 250);
 
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
