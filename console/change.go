@@ -52,7 +52,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 			outcome, to, err = do(queue_job.WithActor(ctx, c.actor(r), r.PostFormValue("why")), r)
 		}
 		if err != nil {
-			c.sorry(w, c.pageFor(r, "error"), "Nothing was changed", err)
+			c.writeError(w, c.pageFor(r, "error"), "Nothing was changed", err)
 			return
 		}
 		c.fleet.forget()

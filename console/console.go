@@ -227,7 +227,7 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 			p.Body, err = get(r)
 		}
 		if err != nil {
-			c.sorry(w, p, "This page cannot be shown", err)
+			c.writeError(w, p, "This page cannot be shown", err)
 			return
 		}
 		if o, ok := p.Body.(outdating); ok && o.outdates(r.URL.Query().Get("said")) {
@@ -257,8 +257,8 @@ func (c *console) logoutFrom(root string) string {
 	return root + c.logout
 }
 
-// sorry shows an error in the place of a page.
-func (c *console) sorry(w http.ResponseWriter, p *page, what string, err error) {
+// writeError shows an error in the place of a page.
+func (c *console) writeError(w http.ResponseWriter, p *page, what string, err error) {
 	status := http.StatusInternalServerError
 	var f *failure
 	switch {

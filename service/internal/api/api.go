@@ -147,7 +147,7 @@ func (a *api) answer(pattern string, route route) http.HandlerFunc {
 			bad = problem.New(problem.Forbidden, "the token lacks the scope %s", route.scope)
 		}
 		if bad != nil {
-			a.sorry(w, r, bad)
+			a.writeError(w, r, bad)
 			return
 		}
 		c := &call{w, r, caller, a, nil}
@@ -162,7 +162,7 @@ func (a *api) answer(pattern string, route route) http.HandlerFunc {
 		case r.Context().Err() != nil:
 			problemOf(err).Write(w)
 		default:
-			a.sorry(w, r, problemOf(err))
+			a.writeError(w, r, problemOf(err))
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (a *api) now(ctx context.Context) (time.Time, error) { return a.Tables.Now(
 // actor is who asks, as the record of acts has it.
 func (c *call) actor() string { return "API, " + c.caller.ID }
 
-func (a *api) sorry(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+func (a *api) writeError(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	a.note(w, p)
 	if r.Header.Get("Content-Type") == ndjson { // its sender may wait for the answer, and the server would first wait for the body's end
 		w.Header().Set("Connection", "close")
