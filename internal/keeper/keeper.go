@@ -193,7 +193,8 @@ func NewID() string {
 // New returns a keeper. When parent ends, the contexts of its leases end. Holder and id stand in the table as the holder of its
 // leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
 func New(parent context.Context, leases Leases, holder, id string, onRenewal func(error)) *Keeper {
-	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{}, changed: make(chan struct{}, 1), overdue: &Overdue{}, turns: make(chan struct{}, partingMost)}
+	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{},
+		changed: make(chan struct{}, 1), overdue: &Overdue{}, turns: make(chan struct{}, partingMost)}
 }
 
 // ID is the keeper's identity.
@@ -354,7 +355,8 @@ func (k *Keeper) free(ctx context.Context, wants []Want, seen []store.Seen) (fre
 
 // collision is the error if the database returned a row that it was not asked for.
 func collision(wanted []string, found string) error {
-	return fmt.Errorf("%w: %q and %q, which the collation of the column lock_name holds for equal; use a name that differs in more than accents, marks, width or emoji", ErrCollision, strings.Join(wanted, ", "), found)
+	return fmt.Errorf("%w: %q and %q, which the collation of the column lock_name holds for equal; use a name that differs in more than accents, "+
+		"marks, width or emoji", ErrCollision, strings.Join(wanted, ", "), found)
 }
 
 // owner writes locked_by: the holder's readable name, the keeper's identity, and a number that is new at every call, so that a
@@ -387,7 +389,8 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 	ctx, cancel := context.WithCancelCause(k.parent)
 	lingers, end := context.WithCancel(context.WithoutCancel(k.parent))
 	context.AfterFunc(ctx, func() { time.AfterFunc(lingersFor, end) })
-	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, lingers: lingers, renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
+	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, lingers: lingers,
+		renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()

@@ -70,7 +70,8 @@ func (k *Keeper) endOverdue(ctx context.Context, seen []store.Seen) error {
 			return err
 		}
 		if k.onOverdue != nil {
-			k.onOverdue(fmt.Sprintf("lease %s was to last for %s, and was not renewed for longer than the %s that its holder may trust it: the database's clock must have been ahead when it was written; the lease is free now",
+			k.onOverdue(fmt.Sprintf("lease %s was to last for %s, and was not renewed for longer than the %s that its holder may trust it: "+
+				"the database's clock must have been ahead when it was written; the lease is free now",
 				row.Name, time.Duration(math.Round(row.Left))*time.Second, lengthOf(row.Owner)))
 		}
 		row.Free, row.Left = true, 0

@@ -196,20 +196,24 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 			v.Changes = append(v.Changes, *c)
 		}
 		for _, row := range of[jobType] {
-			if row.Layout != layout {
-				continue
+			if row.Layout == layout {
+				v.Leases = append(v.Leases, leaseOf(row, jobType, asked, away))
 			}
-			l := Lease{Name: row.Name, JobType: jobType, Free: row.Free, Asker: asked[Asking(row.Name)]}
-			switch term, named := away[row.Name]; {
-			case !row.Free:
-				l.Holder, l.Away, l.HandedOver = row.Instance, named && term == row.Term, named && term < row.Term
-			case named && term == row.Term:
-				l.Left = row.Instance
-			}
-			v.Leases = append(v.Leases, l)
 		}
 	}
 	return v
+}
+
+// leaseOf is the lease of a type that a row is, with who asks for it, and the terms under which leases are to be handed over.
+func leaseOf(row Row, jobType int32, asked map[string]string, away map[string]int64) Lease {
+	l := Lease{Name: row.Name, JobType: jobType, Free: row.Free, Asker: asked[Asking(row.Name)]}
+	switch term, named := away[row.Name]; {
+	case !row.Free:
+		l.Holder, l.Away, l.HandedOver = row.Instance, named && term == row.Term, named && term < row.Term
+	case named && term == row.Term:
+		l.Left = row.Instance
+	}
+	return l
 }
 
 // drain has instances leave for the others, though they are there. If none were left, all stay: somebody has to do the work.

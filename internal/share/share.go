@@ -105,7 +105,8 @@ func (p *Picture) best(n counts, asked map[string]bool) (best Lease, found bool)
 		) > 0
 	}
 	for _, l := range p.Leases {
-		if l.Free || l.Asker != "" || l.Away || l.HandedOver || asked[l.Name] || l.Holder == p.Me || !p.Mine(l.JobType) || !p.present(l.Holder) || !n.uneven(l.JobType, l.Holder, p.Me) {
+		if l.Free || l.Asker != "" || l.Away || l.HandedOver || asked[l.Name] || l.Holder == p.Me || !p.Mine(l.JobType) || !p.present(l.Holder) ||
+			!n.uneven(l.JobType, l.Holder, p.Me) {
 			continue
 		}
 		if !found || heavier(l, best) {

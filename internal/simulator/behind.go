@@ -95,7 +95,8 @@ func (j *judge) expectNoneBehind(r *run) {
 		if o == r.history.order {
 			return
 		}
-		if h == nil || !h.committed || h.gone || h.final || h.byHand || h.putBacks > 0 || len(h.losses) > 0 || slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h && r.by.up }) {
+		if h == nil || !h.committed || h.gone || h.final || h.byHand || h.putBacks > 0 || len(h.losses) > 0 ||
+			slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h && r.by.up }) {
 			continue
 		}
 		free := latest(w.calmAt(), o.changed, j.disturbed, j.cameOrWent, j.recast, w.locked[h.id])

@@ -29,7 +29,8 @@ func (p *plan) drawBreaks(d *dice) {
 			open, back = d.between(50*time.Millisecond, oneOf(d, time.Second, 3*time.Second, 7*time.Second)), d.chance(300)
 		}
 		at := d.between(200*time.Millisecond, p.calmAt)
-		p.at(at, func(w *world) { w.breakLease(jobType, min(open, time.Until(w.calmAt())), back) }, "break a lease of type %d; the transaction takes %v, rolled back %v", jobType, open, back)
+		p.at(at, func(w *world) { w.breakLease(jobType, min(open, time.Until(w.calmAt())), back) },
+			"break a lease of type %d; the transaction takes %v, rolled back %v", jobType, open, back)
 		for range d.upTo(4) {
 			p.drawTransaction(d, min(p.calmAt, at+open+d.between(0, 700*time.Millisecond)), 1+d.upTo(4), 0)
 		}
@@ -259,7 +260,8 @@ func (j *judge) expectNotToldLost(r *run) {
 	if at.IsZero() || time.Since(at) < slack || !j.termTaken[l].Before(at) || j.remains(r) {
 		return
 	}
-	j.accuse("a run of %s under term %d of %s: a renewal has said %v ago that instance %d does not have it any more", r.history.name(), l.term, l.lease, time.Since(at), r.by.number)
+	j.accuse("a run of %s under term %d of %s: a renewal has said %v ago that instance %d does not have it any more", r.history.name(), l.term,
+		l.lease, time.Since(at), r.by.number)
 }
 
 // expectBrokenHadStarted expects that a job counts as lost after its lease was broken only if a run of it has begun: a holder that looks
@@ -285,7 +287,8 @@ func (j *judge) expectBrokenHadStarted(h *history) {
 	if w.refused+w.broken+w.slow+w.stray > 0 || len(j.world.locked) > 0 || m.by.struck.Load() || !m.by.up {
 		return
 	}
-	j.accuse("%s counts as lost, and never began: its lease %s was broken %v ago, and it was marked %v ago", h.name(), l.lease, time.Since(b.at), time.Since(m.at))
+	j.accuse("%s counts as lost, and never began: its lease %s was broken %v ago, and it was marked %v ago", h.name(), l.lease, time.Since(b.at),
+		time.Since(m.at))
 }
 
 // lapsed is told of a lease that was taken, and that nobody had freed.

@@ -31,7 +31,7 @@ type judge struct {
 	limits      map[int32]*limiting
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
-	cameOrWent  time.Time               // when an instance last came or went, a type was divided anew, or a lease was to be handed over, or an instance drained
+	cameOrWent  time.Time               // when an instance last came or went, and as moved
 	recast      time.Time               // when an instance last got the configuration of a type anew: its lines begin as behind a start
 	moved       time.Time               // when a type was last divided anew, or a lease to be handed over, or an instance drained
 	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
@@ -193,7 +193,11 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{}, looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{}, heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{}, broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{}, termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{},
+		looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{},
+		heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{},
+		broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{},
+		termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
 
 // accuse notes that something happened that must not happen. After a TRUNCATE the ids begin anew, and engines may take
@@ -234,28 +238,7 @@ func (j *judge) changed(c change) {
 		return
 	}
 	j.saw[string(c.verb)]++
-	switch c.verb {
-	case commit:
-		h.committed, h.since, h.due = true, time.Now(), c.after.Due
-		return
-	case reschedule, mendAhead:
-		h.due = c.after.Due
-		return
-	case setPriority:
-		return
-	case cancelJob:
-		j.cancelled(h)
-		return
-	case retryJob:
-		j.retriedByHand(h, c)
-		return
-	case completeJob:
-		j.completed(h)
-		return
-	case byHand:
-		h.byHand = true
-		h.gone = c.after.history == nil
-		h.final = !h.gone && !c.after.pending()
+	if j.changedByOthers(h, c) {
 		return
 	}
 	if h.order.ignored {
@@ -289,6 +272,30 @@ func (j *judge) changed(c change) {
 		j.failed(h, c)
 		h.mark, h.final, h.died = nil, true, &death{by: j.actor}
 	}
+}
+
+// changedByOthers deals with a change that no holder makes, and reports whether it is one.
+func (j *judge) changedByOthers(h *history, c change) bool {
+	switch c.verb {
+	case commit:
+		h.committed, h.since, h.due = true, time.Now(), c.after.Due
+	case reschedule, mendAhead:
+		h.due = c.after.Due
+	case setPriority:
+	case cancelJob:
+		j.cancelled(h)
+	case retryJob:
+		j.retriedByHand(h, c)
+	case completeJob:
+		j.completed(h)
+	case byHand:
+		h.byHand = true
+		h.gone = c.after.history == nil
+		h.final = !h.gone && !c.after.pending()
+	default:
+		return false
+	}
+	return true
 }
 
 func (j *judge) marked(h *history, c change) {
@@ -373,7 +380,8 @@ func (j *judge) ordered(h *history) bool {
 // before reports whether one job is pending and holds the other job back, if their type is in order.
 func (j *judge) before(one, other *history) bool {
 	a, b := one.order, other.order
-	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Group() == b.row.Group() && !one.final && !one.gone && !j.tooOld(one)
+	return one.committed && one.id < other.id && !a.ignored && a.row.JobType == b.row.JobType && a.row.Group() == b.row.Group() && !one.final &&
+		!one.gone && !j.tooOld(one)
 }
 
 // expectHit expects that the instance that marked the row was struck, because nothing else may lose a run.
@@ -442,7 +450,8 @@ func (j *judge) took(i *instance, terms map[string]int64, layout share.Layout) {
 				j.saw["key whose handler outlives its row, as the lease moves"]++
 			}
 			same := r.lease.lease == name && r.lease.layout == layout && r.term != term
-			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) && !j.stillUnaware(r) {
+			if r.jobType == jobType && (same || r.lease.layout != layout) && r.ctx.Err() == nil && !w.stepped && !w.edited && !j.remains(r) &&
+				!j.stillUnaware(r) {
 				j.accuse("instance %d takes %s, and a run of %s by instance %d trusts in the lease before", i.number, name, r.history.name(), r.by.number)
 			}
 		}
@@ -564,7 +573,8 @@ func (j *judge) expectNotDrained(i *instance, name string) {
 	}
 	w := j.world
 	others := slices.ContainsFunc(w.instances, func(other *instance) bool {
-		return other != i && other.up && !other.ending.Load() && !other.struck.Load() && time.Since(other.since) > within && j.drained[other].until.Before(time.Now())
+		return other != i && other.up && !other.ending.Load() && !other.struck.Load() && time.Since(other.since) > within &&
+			j.drained[other].until.Before(time.Now())
 	})
 	if others && j.isDrained(i, within) && w.weather.gentle && w.weather.refused+w.weather.broken == 0 {
 		j.accuse("instance %d takes %s, and it has been drained for %v", i.number, name, time.Since(j.drained[i].from))
@@ -582,10 +592,12 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 		panic("no such job")
 	}
 	h := j.histories[n]
-	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt + int(h.deferred), suspect: cfg.LostLimit > 1 && job.Lost >= min(2, cfg.LostLimit-1), began: time.Now(), lease: j.takingOf(h, job.Term)}
+	r := &run{history: h, ctx: ctx, nth: len(h.runs) + 1, by: i, jobType: cfg.JobType, term: job.Term, attempt: job.Attempt + int(h.deferred),
+		suspect: cfg.LostLimit > 1 && job.Lost >= min(2, cfg.LostLimit-1), began: time.Now(), lease: j.takingOf(h, job.Term)}
 	r.mark = h.markOf(r)
 	j.handed[job] = r
-	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
+	w.trace.add(event{who: i.number, what: "run", about: about{ids: []uint64{job.Id}, term: job.Term,
+		note: fmt.Sprintf("%s attempt %d", job.JobParams, job.Attempt)}})
 	j.expectRow(r, job)
 	j.expectParams(h, job)
 	j.showStart(h, i, job)
@@ -600,8 +612,10 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectRate(r, cfg)
 	j.expectNoted(r)
 	j.expectNoneBehind(r)
-	if w.weather.gentle && !h.byHand && !j.everBroken(h) && r.mark != nil && (r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
-		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost, r.nth, h.retried, h.deferred)
+	if w.weather.gentle && !h.byHand && !j.everBroken(h) && r.mark != nil &&
+		(r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
+		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost,
+			r.nth, h.retried, h.deferred)
 	}
 	if r.mark != nil {
 		r.mark.run = r
@@ -631,7 +645,8 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 		j.accuse("a run of %s under term %d, whose mark does not stand on it", h.name(), job.Term)
 	}
 	name, lock := r.lease.lease, time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
-	if lease, _ := w.table.Lease(name); (lease.Term > job.Term || lease.Layout > int64(r.lease.layout)) && !j.remains(r) && !j.stillUnaware(r) && (!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
+	if lease, _ := w.table.Lease(name); (lease.Term > job.Term || lease.Layout > int64(r.lease.layout)) && !j.remains(r) && !j.stillUnaware(r) &&
+		(!w.weather.stepped && !w.weather.edited || time.Since(j.takenAt[name]) > lock) {
 		j.accuse("a run of %s under term %d, and the lease bears term %d", h.name(), job.Term, lease.Term)
 	}
 	if r.lease.by != r.by {
@@ -645,8 +660,9 @@ func (j *judge) expectRow(r *run, job *queue_job.Job) {
 // expectTime expects that no run starts before its job is due, although the engine only estimates the database's clock.
 func (j *judge) expectTime(r *run) {
 	h, w := r.history, j.world.weather
-	const slack = 0.002                                                                                                                                   // rounding
-	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) && !j.excuses(h, r.mark) { // expectNotCancelled
+	const slack = 0.002 // rounding
+	if early := h.due - j.now(); early > slack && !h.byHand && !w.stepped && !w.edited && (r.mark == nil || !r.mark.cancelled) &&
+		!j.excuses(h, r.mark) { // expectNotCancelled
 		j.accuse("a run of %s %.3f s before it is due", h.name(), early)
 	}
 	if j.tooOld(h) && h.putBacks == 0 && h.since.Before(r.by.born) {
@@ -683,7 +699,8 @@ func (j *judge) expectNoDuplicate(r *run) {
 		j.saw["run beside another of the same job"]++
 	}
 	if j.innocent(last.by) && !j.excuses(h, last.mark) && !j.excuses(h, r.mark) {
-		j.accuse("%s runs again under term %d; its run under term %d came to %v, and instance %d was not struck", h.name(), r.term, last.term, last.verdict.status, last.by.number)
+		j.accuse("%s runs again under term %d; its run under term %d came to %v, and instance %d was not struck", h.name(), r.term, last.term,
+			last.verdict.status, last.by.number)
 	}
 }
 
@@ -741,7 +758,8 @@ type limiting struct {
 // limitedSince is what the type of a run has been limited to for a while; nil: nothing, or the run's instance may not know of it.
 func (j *judge) limitedSince(r *run, while time.Duration) *limiting {
 	w, l := &j.world.weather, j.limits[r.jobType]
-	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() || j.world.table.layouts[r.jobType] > 0 {
+	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() ||
+		j.world.table.layouts[r.jobType] > 0 {
 		return nil
 	}
 	return l
@@ -808,7 +826,8 @@ func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, b *beha
 	r.verdict = verdictOn(cfg, job.Retries, b, interrupted)
 	r.logged = b.ends == endsInError || b.ends == endsInPanic || b.ends == endsInGoexit || b.ends == endsRetried || b.ends == endsFailed
 	j.leave(r)
-	w.trace.add(event{who: r.by.number, what: "ran", about: about{ids: []uint64{job.Id}, term: job.Term, note: fmt.Sprintf("%s: %v", job.JobParams, r.verdict.status)}})
+	w.trace.add(event{who: r.by.number, what: "ran", about: about{ids: []uint64{job.Id}, term: job.Term,
+		note: fmt.Sprintf("%s: %v", job.JobParams, r.verdict.status)}})
 }
 
 func (j *judge) leave(r *run) {
@@ -967,7 +986,8 @@ func (j *judge) expectFlow() {
 		})
 		waits := slices.IndexFunc(j.histories, func(h *history) bool {
 			inFlight := h.mark != nil && h.mark.by.up // its outcome may wait for a lock
-			return h.order.row.JobType == cfg.JobType && j.required(h) && !inFlight && !h.final && h.due <= j.now() && !(j.ordered(h) && slices.ContainsFunc(j.histories, func(other *history) bool { return j.before(other, h) }))
+			return h.order.row.JobType == cfg.JobType && j.required(h) && !inFlight && !h.final && h.due <= j.now() &&
+				!(j.ordered(h) && slices.ContainsFunc(j.histories, func(other *history) bool { return j.before(other, h) }))
 		})
 		if busy || waits < 0 || w.weather.edited || w.weather.stepped {
 			continue
@@ -1077,8 +1097,10 @@ func (j *judge) conclude() {
 		case j.required(h) && row.pending():
 			j.accuse("%s was never done: %v; it ran %d times", h.name(), row.Row, len(h.runs))
 		}
-		if w.weather.gentle && !h.byHand && !j.everBroken(h) && (int(row.Attempts) != len(h.runs)+h.unstarted(nil) || row.Retries != h.retried || row.Lost != 0) {
-			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost, len(h.runs), h.retried)
+		if w.weather.gentle && !h.byHand && !j.everBroken(h) &&
+			(int(row.Attempts) != len(h.runs)+h.unstarted(nil) || row.Retries != h.retried || row.Lost != 0) {
+			j.accuse("%s: attempts %d, retries %d, lost %d; it ran %d times, and %d were retries", h.name(), row.Attempts, row.Retries, row.Lost,
+				len(h.runs), h.retried)
 		}
 		if !h.byHand {
 			j.expectNumbered(h, row)

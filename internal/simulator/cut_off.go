@@ -16,7 +16,8 @@ const leaseSlack = 0.6
 // way.
 func (j *judge) cutsOff(h *history, c change) bool {
 	m := h.mark
-	if c.verb != putBack || m.run == nil || !m.by.impatient.Load() || queue_job.JobStatus(c.after.Status) != queue_job.JobStatusRetry || c.retried+c.deferred != 0 ||
+	if c.verb != putBack || m.run == nil || !m.by.impatient.Load() ||
+		queue_job.JobStatus(c.after.Status) != queue_job.JobStatusRetry || c.retried+c.deferred != 0 ||
 		m.run.ended && (m.run.verdict.status == queue_job.JobStatusRetry || time.Since(m.run.finished) > time.Second) {
 		return false
 	}
@@ -36,7 +37,8 @@ func (j *judge) cutsOff(h *history, c change) bool {
 // expectNotCutOff expects of a run that counts as lost that its process has not seen it to the end of a Stop, if it could write then.
 func (j *judge) expectNotCutOff(h *history) {
 	m, w := h.mark, j.world.weather
-	if m == nil || m.run == nil || !m.by.hasty.Load() || m.by.ended.IsZero() || m.by.link.dead() || m.run.completes || m.run.ended && m.run.finished.Before(m.by.ended) ||
+	if m == nil || m.run == nil || !m.by.hasty.Load() || m.by.ended.IsZero() || m.by.link.dead() || m.run.completes ||
+		m.run.ended && m.run.finished.Before(m.by.ended) ||
 		w.refused+w.broken+w.slow+w.stray > 0 || w.sluggish > 0 || len(j.world.locked)+len(j.world.lockedLeases) > 0 || j.twoHolders() || j.excuses(h, m) {
 		return
 	}

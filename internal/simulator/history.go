@@ -193,7 +193,8 @@ func (j *judge) expectLossLogged(h *history, l *loss) {
 		}
 		j.saw["loss logged in time"]++
 		if _, there := w.table.attempts[attemptKey{h.id, l.attempt, l.term}]; !there && !h.gone {
-			j.accuse("%s: %v after instance %d counted attempt %d of term %d as lost, the log has no row about it", h.name(), within, l.noticed.number, l.attempt, l.term)
+			j.accuse("%s: %v after instance %d counted attempt %d of term %d as lost, the log has no row about it", h.name(), within, l.noticed.number,
+				l.attempt, l.term)
 		}
 	})
 }
@@ -355,7 +356,8 @@ func (j *judge) expectTold() {
 func (j *judge) expectTruth(r *run, f told) {
 	name := r.history.name()
 	switch {
-	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess && (f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
+	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess &&
+		(f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
 		j.saw["told before the commit"]++ // at that time nobody can know
 	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
@@ -370,7 +372,8 @@ func (j *judge) expectTruth(r *run, f told) {
 	case r.written == 0 && (r.mark == nil || r.mark.taken.IsZero()):
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; that was never written, and nobody took the row", r.attempt, name, f.Status)
 	case r.written == 0 && j.healthy(r.by) && !j.excuses(r.history, r.mark) && f.at.Sub(later(r.mark.taken, r.began)) > heedWithin+heedSlack:
-		j.accuse("OnFinished was told that attempt %d of %s came to %v, and not that it is dropped; the row had been taken %v before", r.attempt, name, f.Status, f.at.Sub(r.mark.taken))
+		j.accuse("OnFinished was told that attempt %d of %s came to %v, and not that it is dropped; the row had been taken %v before", r.attempt, name,
+			f.Status, f.at.Sub(r.mark.taken))
 	}
 }
 
@@ -507,7 +510,8 @@ func (j *judge) expectProgress(lately time.Duration) {
 		if waits {
 			j.saw["flow through slow tables"]++
 		}
-		if waits && !began && time.Since(j.moved) > lately && time.Since(later(j.recast, j.brokenAt[cfg.JobType])) > lately+5*time.Second { // each step takes several statements
+		if waits && !began && time.Since(j.moved) > lately &&
+			time.Since(later(j.recast, j.brokenAt[cfg.JobType])) > lately+5*time.Second { // each step takes several statements
 			j.accuse("jobs of type %d wait, and none has begun for %v; each statement takes %v on its way", cfg.JobType, lately, w.weather.sluggish)
 		}
 	}

@@ -92,7 +92,8 @@ type link struct {
 }
 
 func newLink(w *world, i *instance) *link {
-	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}, pens: map[int32]*pen{}}
+	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{},
+		pens: map[int32]*pen{}}
 }
 
 // kind is a verb and its subject.
@@ -164,8 +165,14 @@ func (l *link) fate(v verb, about about) (f fate) {
 		f.back += d.between(0, w.weather.slowest)
 		l.instance.hit()
 	}
+	w.drawBlow(d, v, &f)
+	return f
+}
+
+// drawBlow draws what else happens to the sender of a statement: more where the harm is greatest.
+func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
-	switch v { // more of them where the harm is greatest
+	switch v {
 	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases:
 		blows *= 5
 	case keepLeases:
@@ -188,7 +195,6 @@ func (l *link) fate(v verb, about about) (f fate) {
 		f.back += d.between(w.longestLock()/8, w.longestLock()/6)
 		f.span += w.longestLock()
 	}
-	return f
 }
 
 // stray draws how long after the sender's error (the connection broke) a statement takes effect. By then, the statement
@@ -323,7 +329,8 @@ func (l *link) strike(f fate) {
 
 func (v verb) writes() bool {
 	switch v {
-	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, seeUnlocked, readLong, readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
+	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, seeUnlocked, readLong,
+		readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
 		return false
 	}
 	return true

@@ -26,7 +26,8 @@ func (p *plan) drawOutlived(d *dice) {
 		}
 		first := d.between(200*time.Millisecond, p.calmAt-1500*time.Millisecond)
 		orders[0].outlived = d.between(500*time.Millisecond, longestUsualRun)
-		p.at(first, func(w *world) { w.insert(orders).commit(true) }, "insert %s to %s; the handler of the first goes on for %v when its job is final", orders[0].label, orders[len(orders)-1].label, orders[0].outlived)
+		p.at(first, func(w *world) { w.insert(orders).commit(true) }, "insert %s to %s; the handler of the first goes on for %v when its job is final",
+			orders[0].label, orders[len(orders)-1].label, orders[0].outlived)
 		moved, among := min(p.calmAt, first+d.between(50*time.Millisecond, orders[0].outlived)), d.next()
 		switch d.upTo(4) {
 		case 0:

@@ -351,7 +351,8 @@ func (p *plan) drawFaults(d *dice) {
 			p.at(at, func(w *world) { w.freeze(w.at(slot), for_) }, "freeze place %d for %v", slot, for_)
 		case 5, 6:
 			for_, way := span(), d.upTo(3)
-			p.at(at, func(w *world) { w.cutOff(w.at(slot), for_, way != 1, way != 2) }, "cut place %d off for %v: statements %v, answers %v", slot, for_, way != 1, way != 2)
+			p.at(at, func(w *world) { w.cutOff(w.at(slot), for_, way != 1, way != 2) }, "cut place %d off for %v: statements %v, answers %v", slot, for_,
+				way != 1, way != 2)
 		case 7:
 			for_ := span()
 			p.at(at, func(w *world) { w.storm(w.at(slot), for_) }, "place %d is slow for %v", slot, for_)

@@ -124,7 +124,8 @@ func (j *judge) expectNoted(r *run) {
 				j.saw["suspect after a failure"]++
 			}
 			if _, there := j.world.table.attempts[attemptKey{h.id, l.attempt, l.term}]; !there && !r.by.heldUp(r.jobType, l.at, r.began) {
-				j.accuse("the suspect %s begins, and the log has no row about attempt %d of term %d of %s, which was counted as lost %v before", r.history.name(), l.attempt, l.term, h.name(), r.began.Sub(l.at))
+				j.accuse("the suspect %s begins, and the log has no row about attempt %d of term %d of %s, which was counted as lost %v before",
+					r.history.name(), l.attempt, l.term, h.name(), r.began.Sub(l.at))
 			}
 		}
 	}

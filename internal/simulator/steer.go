@@ -56,6 +56,11 @@ func (p *plan) drawSteering(d *dice) {
 		}
 		return
 	}
+	p.drawStrikes(d, moment)
+}
+
+// drawStrikes draws what befalls holders, of whatever place they are then.
+func (p *plan) drawStrikes(d *dice, moment func() time.Duration) {
 	lock := p.longestLock()
 	for range d.upTo(5) {
 		at, among := moment(), d.next()

@@ -236,7 +236,8 @@ func (t *Table) settle(ids []uint64, o store.Outcome) int {
 		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) })
 	case store.Again:
 		due := t.nowPrecise() + o.Wait
-		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: putBack, term: o.Term, retried: o.Retried, deferred: o.Deferred, wait: o.Wait}, func(j *Job) {
+		put := change{verb: putBack, term: o.Term, retried: o.Retried, deferred: o.Deferred, wait: o.Wait}
+		return t.write(t.ours(ids, o.Term, o.Attempt), put, func(j *Job) {
 			j.setStatus(o.Status)
 			j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
 			j.Retries += o.Retried
@@ -246,7 +247,8 @@ func (t *Table) settle(ids []uint64, o store.Outcome) int {
 	case store.Died:
 		var rows []*Job
 		for _, id := range ids {
-			if j := t.find(id); j != nil && j.Term == o.Read.Term && j.Term != 0 && j.Term < o.Term && j.Attempts == o.Read.Attempts && j.Lost >= o.LostBefore && j.pending() {
+			if j := t.find(id); j != nil && j.Term == o.Read.Term && j.Term != 0 && j.Term < o.Term && j.Attempts == o.Read.Attempts &&
+				j.Lost >= o.LostBefore && j.pending() {
 				rows = append(rows, j)
 			}
 		}
@@ -343,7 +345,8 @@ func (t *Table) MendAhead(ctx context.Context, ids []uint64, own int64) (int, er
 
 func (t *Table) writtenAhead(j *Job, own int64) bool {
 	const least = 2
-	return j.committed && j.pending() && j.StartTime > t.now()+least && j.Written > max(t.now(), own)+least && j.StartTime+60 >= j.Written && (j.Attempts > 0 && j.Term == 0 || (j.Attempts > 0 || j.Changes > 0) && j.StartTime <= j.Written+1)
+	return j.committed && j.pending() && j.StartTime > t.now()+least && j.Written > max(t.now(), own)+least && j.StartTime+60 >= j.Written &&
+		(j.Attempts > 0 && j.Term == 0 || (j.Attempts > 0 || j.Changes > 0) && j.StartTime <= j.Written+1)
 }
 
 // over are the types whose pause is over.
@@ -413,7 +416,8 @@ func (t *Table) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		count := map[[2]bool]int{}
 		for _, j := range t.jobs {
 			kind := [2]bool{j.NoStatus, j.NoStart}
-			if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !slices.Contains(store.Priorities, j.Priority) || !j.dueBy(t.now()+horizon) || count[kind] == limit {
+			if !j.committed || !j.pending() || !slices.Contains(types, j.JobType) || !slices.Contains(store.Priorities, j.Priority) ||
+				!j.dueBy(t.now()+horizon) || count[kind] == limit {
 				continue
 			}
 			count[kind]++
@@ -473,7 +477,8 @@ func (t *Table) firstOfKeys(jobType int32, keys []string, from uint64, before in
 			due = j.CreateTime
 		}
 		leftAlone := j.ID <= upTo && due < before
-		if _, found := firsts[j.Group()]; !found && !leftAlone && j.ID >= from && j.committed && j.pending() && j.JobType == jobType && j.Group() != "" && slices.Contains(keys, j.Group()) {
+		if _, found := firsts[j.Group()]; !found && !leftAlone && j.ID >= from && j.committed && j.pending() && j.JobType == jobType && j.Group() != "" &&
+			slices.Contains(keys, j.Group()) {
 			firsts[j.Group()] = j.ID
 		}
 	}
@@ -541,7 +546,8 @@ func (t *Table) SeeLeases(ctx context.Context, names []string) ([]store.Seen, er
 	return do(ctx, t, seeLeases, ofLeases(names...), func() (seen []store.Seen, err error) {
 		for _, name := range names {
 			if l, ok := t.leases[name]; ok {
-				seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Running: l.Running, Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
+				seen = append(seen, store.Seen{Name: name, Free: l.Until <= t.now(), Owner: l.Owner, Term: l.Term, Running: l.Running,
+					Left: float64(l.Until - t.now()), Until: l.Until * 1e6})
 			}
 		}
 		return seen, nil
@@ -569,7 +575,8 @@ func (t *Table) TakeLeases(ctx context.Context, names []string, owner string, la
 					t.lapsed(name, l.Term)
 				}
 				delete(t.freed, name)
-				l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()), Layout: l.Layout}
+				l = Lease{Until: t.nowRounded() + lockSeconds, Since: t.now(), Owner: owner, Term: store.NextTerm(name, l.Term, t.clock().UnixMilli()),
+					Layout: l.Layout}
 				t.leases[name] = l
 			}
 			if ok && l.Owner == owner && l.Until > t.now() {
@@ -640,7 +647,8 @@ func (t *Table) fleet(prefixes []string) (f store.Fleet) {
 		l := t.leases[name]
 		free := l.Until <= t.now()
 		if strings.HasPrefix(name, prefixes[0]) || !free && hasPrefix(name, prefixes[1:]) {
-			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout, Left: float64(l.Until) - t.nowPrecise(), Until: l.Until * 1e6})
+			f.Leases = append(f.Leases, store.Seen{Name: name, Free: free, Owner: l.Owner, Term: l.Term, Running: l.Running, Layout: l.Layout,
+				Left: float64(l.Until) - t.nowPrecise(), Until: l.Until * 1e6})
 		}
 	}
 	f.Layouts, f.Paused, f.Now = maps.Clone(t.layouts), slices.Clone(t.paused), t.nowPrecise()

@@ -25,7 +25,8 @@ func (p *plan) drawUnique(d *dice) {
 	}
 	p.unique = true
 	for range 4 + d.upTo(12) {
-		key, at, between, among := oneOf(d, "unique-1", "unique-2"), d.between(100*time.Millisecond, p.calmAt), d.between(time.Microsecond, 30*time.Millisecond), d.next()
+		key, at := oneOf(d, "unique-1", "unique-2"), d.between(100*time.Millisecond, p.calmAt)
+		between, among := d.between(time.Microsecond, 30*time.Millisecond), d.next()
 		jobType := int32(1 + int(key[len(key)-1])%len(p.configs))
 		switch d.upTo(6) {
 		case 0, 1:
@@ -67,8 +68,10 @@ func (p *plan) drawRestored(d *dice) {
 	at := d.between(300*time.Millisecond, p.calmAt-3*time.Second)
 	changes := restoredFrom + int32(d.upTo(1<<28))
 	p.at(at, func(w *world) { w.pause(jobType, true) }, "pause type %d", jobType)
-	p.at(at+50*time.Millisecond, func(w *world) { w.insert([]*order{o}).commit(false); w.cancelAndRetry(o.history) }, "insert %s, cancel it, and retry it", o.label)
-	p.at(at+50*time.Millisecond+d.between(100*time.Millisecond, 2*time.Second), func(w *world) { w.restore(o.history, changes) }, "cancel, archive, restore %s, and retry it with other parameters", o.label)
+	p.at(at+50*time.Millisecond, func(w *world) { w.insert([]*order{o}).commit(false); w.cancelAndRetry(o.history) },
+		"insert %s, cancel it, and retry it", o.label)
+	p.at(at+50*time.Millisecond+d.between(100*time.Millisecond, 2*time.Second), func(w *world) { w.restore(o.history, changes) },
+		"cancel, archive, restore %s, and retry it with other parameters", o.label)
 	p.at(at+2900*time.Millisecond, func(w *world) { w.pause(jobType, false) }, "resume type %d", jobType)
 }
 

@@ -49,7 +49,8 @@ func simulate(seed uint64) *world {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{}, lockedLeases: map[string]time.Time{}}
+	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{},
+		lockedLeases: map[string]time.Time{}}
 	w.trace.began = w.began
 	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // so that the world's start is not the start of a second
 	w.table = NewTable(w.clock)
