@@ -55,7 +55,7 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 	case errors.As(err, &outdated):
 		panic(err)
 	case err != nil:
-		trying, done := r.untilStop(context.Background())
+		trying, done := r.calls.untilStop(context.Background())
 		r.starting.Go(func() {
 			defer done()
 			r.startLater(trying, err, func(err error) bool { return !errors.Is(err, ErrRunning) }) // nobody else hears of an error
@@ -85,7 +85,7 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 		log = logger.QueueLog{}
 	}
 	r := &Runner{log: log, taken: taken, grace: usualGrace,
-		changing: make(chan struct{}, 1), ready: make(chan struct{}), calls: map[context.Context]context.CancelCauseFunc{}}
+		calls: calls{turn: make(chan struct{}, 1), of: map[context.Context]context.CancelCauseFunc{}}, ready: make(chan struct{})}
 	r.options.Lenient = taken == asOriginal
 	r.options.Ready = sync.OnceFunc(func() { close(r.ready) })
 	for _, option := range opts {
@@ -245,7 +245,7 @@ func (r *Runner) checkNumbers(configs []queue_job.Config) error {
 // Runner runs the jobs of the configured types in this process. [Init] and [New] make one.
 type Runner struct {
 	taken            manner
-	configs          []queue_job.Config // guarded by changing, once New has returned
+	configs          []queue_job.Config // of the call whose turn it is, once New has returned
 	log              logger.Logger
 	withoutMigration bool
 	middleware       []queue_job.Middleware
@@ -256,14 +256,10 @@ type Runner struct {
 	grace            time.Duration
 	about            context.Context // of its own lines in the log
 
-	changing chan struct{}                 // has a place for the call that starts or stops the Runner, or changes its types
-	engine   atomic.Pointer[engine.Engine] // nil: not running; only that call changes it
+	calls    calls
+	engine   atomic.Pointer[engine.Engine] // nil: not running; the call whose turn it is changes it
+	starting sync.WaitGroup                // the tries in the background
 	ready    chan struct{}
-
-	mu       sync.Mutex
-	calls    map[context.Context]context.CancelCauseFunc // that Stop ends
-	stops    int                                         // that are under way
-	starting sync.WaitGroup                              // the tries in the background
 }
 
 var (
@@ -292,7 +288,7 @@ var (
 // too. If the names of the types cannot be read within three seconds, jobs start all the same; a type that turns out to be
 // another service's is then run no longer, which the log and [Runner.Health] say.
 func (r *Runner) Start(ctx context.Context) error {
-	ctx, done := r.untilStop(ctx)
+	ctx, done := r.calls.untilStop(ctx)
 	defer done()
 	return r.startLater(ctx, r.startOnce(ctx), mayPass)
 }
@@ -330,10 +326,10 @@ func (r *Runner) startLater(ctx context.Context, err error, again func(error) bo
 
 // startOnce is Start in one try.
 func (r *Runner) startOnce(ctx context.Context) error {
-	if err := r.enter(ctx); err != nil {
+	if err := r.calls.enter(ctx); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	defer r.leave()
+	defer r.calls.leave()
 	if r.engine.Load() != nil {
 		return ErrRunning
 	}
@@ -362,54 +358,6 @@ func (r *Runner) prepareTables(ctx context.Context, configs []queue_job.Config) 
 	return nil
 }
 
-// untilStop returns the context of a call that Stop does not wait for. Stop ends it, and while a Stop is under way, it has ended.
-func (r *Runner) untilStop(ctx context.Context) (_ context.Context, done func()) {
-	ctx, giveUp := context.WithCancelCause(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stops > 0 {
-		giveUp(ErrStopped)
-	}
-	r.calls[ctx] = giveUp
-	return ctx, func() {
-		giveUp(nil)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.calls, ctx)
-	}
-}
-
-// announceStop ends the calls that Stop does not wait for, and those that come before the stop is over. Handlers make such calls, and
-// Stop waits for handlers: if the calls waited for Stop, neither would end.
-func (r *Runner) announceStop() (over func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stops++
-	for _, giveUp := range r.calls {
-		giveUp(ErrStopped)
-	}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.stops--
-	}
-}
-
-// enter waits until no other call starts or stops the Runner, or changes its types. After nil, the next one waits for leave.
-func (r *Runner) enter(ctx context.Context) error {
-	select {
-	case r.changing <- struct{}{}:
-		if ctx.Err() == nil {
-			return nil
-		}
-		r.leave()
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
-}
-
-func (r *Runner) leave() { <-r.changing }
-
 // usualGrace is how long a clean stop may take: within the 30 seconds that Kubernetes gives by default.
 const usualGrace = 25 * time.Second
 
@@ -431,18 +379,18 @@ func (r *Runner) Stop(ctx context.Context) error {
 		defer cancel()
 		ctx = fresh
 	}
-	defer r.announceStop()()
+	defer r.calls.announceStop()()
 	r.starting.Wait()
 
-	if r.enter(ctx) != nil {
+	if r.calls.enter(ctx) != nil {
 		const moment = 2 * time.Second // for a call to return that was just ended
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), moment)
 		defer cancel()
-		if r.enter(late) != nil {
+		if r.calls.enter(late) != nil {
 			return fmt.Errorf("stop: %w: another call of the Runner has not ended; call Stop again", context.Cause(ctx))
 		}
 	}
-	defer r.leave()
+	defer r.calls.leave()
 	if running := r.engine.Swap(nil); running != nil {
 		return running.Stop(ctx)
 	}

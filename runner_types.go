@@ -88,7 +88,7 @@ func (r *Runner) replace(ctx context.Context, configs []queue_job.Config) error 
 // written. If ctx ends first, the error says how many run on; their outcomes will be written all the same. If the Runner stops first,
 // that error has [ErrStopped] as its cause. A type that the Runner does not have is refused, and then none is removed.
 func (r *Runner) Remove(ctx context.Context, jobTypes ...int32) error {
-	ctx, done := r.untilStop(ctx)
+	ctx, done := r.calls.untilStop(ctx)
 	defer done()
 	var await func(context.Context) error
 	err := r.change(ctx, func(ctx context.Context) (err error) {
@@ -103,12 +103,12 @@ func (r *Runner) Remove(ctx context.Context, jobTypes ...int32) error {
 
 // change has a function change the Runner's types. Its context ends with a Stop.
 func (r *Runner) change(ctx context.Context, act func(context.Context) error) error {
-	ctx, done := r.untilStop(ctx)
+	ctx, done := r.calls.untilStop(ctx)
 	defer done()
-	if err := r.enter(ctx); err != nil {
+	if err := r.calls.enter(ctx); err != nil {
 		return err
 	}
-	defer r.leave()
+	defer r.calls.leave()
 	err := act(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), ErrStopped) && !errors.Is(err, ErrStopped) { // a driver says no more than that ctx has ended
 		return fmt.Errorf("%w: %w", ErrStopped, err)
