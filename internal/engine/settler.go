@@ -105,9 +105,9 @@ func (s *settler) push(o *outcome) {
 	s.mu.Lock()
 	s.pending = append(s.pending, o)
 	s.awaited = s.awaited || o.hasSlot || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
-	heard := len(s.pending) > 1 && !s.awaited && len(s.pending) < s.size.rows
+	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.size.rows // the loop waits for others otherwise
 	s.mu.Unlock()
-	if !heard {
+	if goesOn {
 		ground.Signal(s.came)
 	}
 }

@@ -102,8 +102,8 @@ func (a act) wrote(row store.Standing) bool {
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
 }
 
-// settle sends a statement of the settler, and goes on with its tasks. It returns the outcomes that are to be sent again. An error says nothing
-// of any.
+// settle sends a statement, and goes on with its tasks. It returns the outcomes that are to be sent again. After an error, it has done nothing
+// with any.
 func (l *line) settle(ctx context.Context, st statement) (again []*outcome, err error) {
 	ids := idsOf(st.tasks)
 	written, err := l.jobs.Settle(ctx, ids, st.outcome(l.cfg.LostLimit, st.why))
@@ -169,7 +169,8 @@ func (l *line) settledSome(ctx context.Context, st *statement, written int) (aga
 		l.settled(st)
 		return again, nil
 	case !sentBefore:
-		l.log.Info(l.about, fmt.Sprintf("%d of %d outcomes dropped: a later run took the jobs over, or they were finished by other means", all-written, all))
+		dropped := fmt.Sprintf("%d of %d outcomes dropped", all-written, all)
+		l.log.Info(l.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	}
 	if st.doubt == 0 {
 		l.noteLogs(st)
