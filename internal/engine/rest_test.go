@@ -183,21 +183,20 @@ func TestWhoRestsKnowsWhetherTheTypeIsPausedWhenAJobComes(t *testing.T) {
 func TestALookThatWaitsKeepsNoJobWaitingAndHidesNoPause(t *testing.T) {
 	for _, what := range []string{"look", "take"} {
 		synctest.Test(t, func(t *testing.T) {
-			var last atomic.Int64
-			var longest time.Duration
+			var last, longest atomic.Int64
 			began := time.Now()
 			r := workOn(t, func(context.Context, *queue_job.Job) error {
-				now := time.Since(began)
-				longest = max(longest, now-time.Duration(last.Swap(int64(now))))
+				now := int64(time.Since(began))
+				longest.Store(max(longest.Load(), now-last.Swap(now)))
 				return nil
 			})
 			r.due.Store(1) // it runs again and again
 			time.Sleep(10 * time.Second)
-			longest = 0
+			longest.Store(0)
 			r.waits.Store(what)
 			time.Sleep(8 * time.Second)
-			if longest == 0 || longest > 2*find.SweepEvery {
-				t.Errorf("%s: no job started for %v", what, longest)
+			if d := time.Duration(longest.Load()); d == 0 || d > 2*find.SweepEvery {
+				t.Errorf("%s: no job started for %v", what, d)
 			}
 			if r.asked.Load() == 0 {
 				t.Errorf("%s: nobody asked which types are paused", what)
