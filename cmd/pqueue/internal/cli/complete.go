@@ -37,11 +37,7 @@ func (a *app) typesToComplete(ctx context.Context, db *database) (words []string
 }
 
 func (a *app) leasesToComplete(ctx context.Context, db *database) (words []string) {
-	var leases []queue_job.Lease
-	a.within(ctx, func(ctx context.Context) (err error) {
-		leases, err = db.jobs.Leases(ctx, db)
-		return err
-	})
+	leases, _ := readAll(ctx, a, db, (*queue_job.Jobs).Leases)
 	for _, l := range leases {
 		words = append(words, l.Name+"\t"+l.TypeName)
 	}
@@ -49,11 +45,7 @@ func (a *app) leasesToComplete(ctx context.Context, db *database) (words []strin
 }
 
 func (a *app) instancesToComplete(ctx context.Context, db *database) (words []string) {
-	var instances []queue_job.Instance
-	a.within(ctx, func(ctx context.Context) (err error) {
-		instances, err = db.jobs.Instances(ctx, db)
-		return err
-	})
+	instances, _ := readAll(ctx, a, db, (*queue_job.Jobs).Instances)
 	for _, i := range instances {
 		words = append(words, i.Id+"\t"+i.Service+" on "+i.Host)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,17 +65,33 @@ func leaseJSON(l queue_job.Lease) any {
 	}
 }
 
+// fleetVerb reads something of the leases.
+type fleetVerb[T any] func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error)
+
+func readAll[T any](ctx context.Context, a *app, db *database, read fleetVerb[T]) (items []T, err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
+		items, err = read(db.jobs, ctx, db)
+		return err
+	})
+	return items, err
+}
+
+// readOne is the one of them that has a name. The error says where there are others.
+func readOne[T any](ctx context.Context, a *app, db *database, read fleetVerb[T], named func(T) bool, none error) (one T, err error) {
+	items, err := readAll(ctx, a, db, read)
+	if err != nil {
+		return one, err
+	}
+	if i := slices.IndexFunc(items, named); i >= 0 {
+		return items[i], nil
+	}
+	return one, none
+}
+
 // fleetList shows what a verb reads of the leases.
-func fleetList[T any](
-	ctx context.Context, a *app, what string, read func(*queue_job.Jobs, context.Context, queue_job.Executor) ([]T, error),
-	columns []column[T], asJSON func(T) any,
-) error {
+func fleetList[T any](ctx context.Context, a *app, what string, read fleetVerb[T], columns []column[T], asJSON func(T) any) error {
 	return a.with(ctx, func(db *database) error {
-		var items []T
-		err := a.within(ctx, func(ctx context.Context) (err error) {
-			items, err = read(db.jobs, ctx, db)
-			return err
-		})
+		items, err := readAll(ctx, a, db, read)
 		if err == nil {
 			_, err = list(a, all(items), what, columns, asJSON)
 		}
@@ -168,21 +185,9 @@ handlers end when it looks at the leases, twice a second, or after a third of th
 	return cmd
 }
 
-func (a *app) lease(ctx context.Context, db *database, name string) (found queue_job.Lease, err error) {
-	err = a.within(ctx, func(ctx context.Context) error {
-		leases, err := db.jobs.Leases(ctx, db)
-		if err != nil {
-			return err
-		}
-		for _, l := range leases {
-			if l.Name == name {
-				found = l
-				return nil
-			}
-		}
-		return exitf(exitNothing, "there is no lease %q; pqueue lease list has their names", name)
-	})
-	return found, err
+func (a *app) lease(ctx context.Context, db *database, name string) (queue_job.Lease, error) {
+	return readOne(ctx, a, db, (*queue_job.Jobs).Leases, func(l queue_job.Lease) bool { return l.Name == name },
+		exitf(exitNothing, "there is no lease %q; pqueue lease list has their names", name))
 }
 
 func (a *app) hostCommand() *cobra.Command {
@@ -259,21 +264,9 @@ func handlersRun(n int) string {
 	return strconv.Itoa(n) + " handlers run"
 }
 
-func (a *app) instance(ctx context.Context, db *database, id string) (found queue_job.Instance, err error) {
-	err = a.within(ctx, func(ctx context.Context) error {
-		instances, err := db.jobs.Instances(ctx, db)
-		if err != nil {
-			return err
-		}
-		for _, i := range instances {
-			if i.Id == id {
-				found = i
-				return nil
-			}
-		}
-		return exitf(exitNothing, "there is no instance %q; pqueue host list has their ids", id)
-	})
-	return found, err
+func (a *app) instance(ctx context.Context, db *database, id string) (queue_job.Instance, error) {
+	return readOne(ctx, a, db, (*queue_job.Jobs).Instances, func(i queue_job.Instance) bool { return i.Id == id },
+		exitf(exitNothing, "there is no instance %q; pqueue host list has their ids", id))
 }
 
 func (a *app) hostList() *cobra.Command {
