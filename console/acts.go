@@ -24,7 +24,7 @@ const actsOnAPage = 100
 // pageOfActs is a page of what people did.
 type pageOfActs struct {
 	Job        uint64 // 0: to whatever there is
-	Acts       []queue_job.Act
+	Acts       []operate.Act
 	Operations []operate.Operation // the last ones, on the first page
 	Older      template.URL        // the query of the next page; empty: there is none
 }
@@ -35,7 +35,7 @@ func (c *console) acts(r *http.Request) (any, error) {
 	}
 	q := r.URL.Query()
 	var a pageOfActs
-	f := queue_job.ActFilter{Limit: actsOnAPage + 1}
+	f := operate.ActFilter{Limit: actsOnAPage + 1}
 	for name, to := range map[string]*uint64{"job": &f.Job, "before": &f.Before} {
 		if text := q.Get(name); text != "" {
 			var err error
@@ -48,7 +48,7 @@ func (c *console) acts(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
 	var err error
-	if a.Acts, err = c.jobs.Acts(ctx, c.ex, f); err != nil {
+	if a.Acts, err = operate.Acts(ctx, c.jobs, c.ex, f); err != nil {
 		return nil, err
 	}
 	if len(a.Acts) > actsOnAPage {
@@ -77,8 +77,8 @@ func (c *console) acts(r *http.Request) (any, error) {
 
 // visibleActs leaves out acts of which the sender of a request may not see the type or the jobs. An act on jobs does not say their types,
 // so who may not see all types gets those whose jobs are all there and may all be seen.
-func (c *console) visibleActs(ctx context.Context, r *http.Request, acts []queue_job.Act) ([]queue_job.Act, error) {
-	acts = slices.DeleteFunc(acts, func(a queue_job.Act) bool { return a.JobType != nil && !c.permit(r, See, *a.JobType) })
+func (c *console) visibleActs(ctx context.Context, r *http.Request, acts []operate.Act) ([]operate.Act, error) {
+	acts = slices.DeleteFunc(acts, func(a operate.Act) bool { return a.JobType != nil && !c.permit(r, See, *a.JobType) })
 	if all, err := c.seesAll(r); all || err != nil {
 		return acts, err
 	}
@@ -99,7 +99,7 @@ func (c *console) visibleActs(ctx context.Context, r *http.Request, acts []queue
 			seen[jobs[i].Id] = c.permit(r, See, jobs[i].JobType)
 		}
 	}
-	return slices.DeleteFunc(acts, func(a queue_job.Act) bool {
+	return slices.DeleteFunc(acts, func(a operate.Act) bool {
 		ofJobs := a.JobType == nil && a.Changed > 0
 		return ofJobs && (len(a.Jobs) == 0 || slices.ContainsFunc(a.Jobs, func(id uint64) bool { return !seen[id] }))
 	}), nil
@@ -140,7 +140,7 @@ func (c *console) maskDetail(detail string) string {
 }
 
 // about says what an act is about, if it is not about one job or one type.
-func about(a queue_job.Act) string {
+func about(a operate.Act) string {
 	switch {
 	case a.Changed > 0:
 		return words.Count(a.Changed, "job")
@@ -155,7 +155,7 @@ type operation struct {
 	operate.Operation
 	Percent int
 	May     bool // be steered, by who looks
-	Parts   []queue_job.Act
+	Parts   []operate.Act
 }
 
 func (c *console) showOperation(r *http.Request) (any, error) {
@@ -170,7 +170,7 @@ func (c *console) showOperation(r *http.Request) (any, error) {
 		shown.Percent = int(100 * o.Reached / o.Last)
 	}
 	const lastParts = 20
-	if shown.Parts, err = c.jobs.Acts(ctx, c.ex, queue_job.ActFilter{Operation: o.Id, Limit: lastParts}); err != nil {
+	if shown.Parts, err = operate.Acts(ctx, c.jobs, c.ex, operate.ActFilter{Operation: o.Id, Limit: lastParts}); err != nil {
 		return nil, err
 	}
 	if len(o.Change.Filter.JobTypes) == 0 { // otherwise, the sender may see all of its jobs

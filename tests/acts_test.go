@@ -32,7 +32,7 @@ func TestAReasonThatIsNoTextIsNotedAsFarAsItIsOne(t *testing.T) {
 		for why, want := range map[string]string{"a\xffb\x00c": "a\uFFFDb\uFFFDc", strings.Repeat("世", 70_000): strings.Repeat("世", 15_999) + "…"} {
 			id := addOne(t, jobs, d.DB).Id
 			changed(t, 1)(jobs.Cancel(queue_job.WithActor(t.Context(), "anna", why), d.DB, queue_job.ID(id)))
-			acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: id})
+			acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Job: id})
 			if err != nil || len(acts) != 1 || acts[0].Why != want {
 				t.Errorf("%d acts, %v", len(acts), err)
 			}
@@ -74,17 +74,17 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{})
+		acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for types, want := range map[[2]int32]int{{1, 3}: 3, {2, 3}: 0} {
-			of, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{JobTypes: types[:]})
-			if err != nil || len(of) != want || slices.ContainsFunc(of, func(a queue_job.Act) bool { return a.JobType == nil || *a.JobType != 1 }) {
+			of, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{JobTypes: types[:]})
+			if err != nil || len(of) != want || slices.ContainsFunc(of, func(a operate.Act) bool { return a.JobType == nil || *a.JobType != 1 }) {
 				t.Errorf("about types %v: %+v, %v; want %d", types, of, err, want)
 			}
 		}
-		got := map[string]queue_job.Act{}
+		got := map[string]operate.Act{}
 		for _, a := range acts {
 			if a.Actor != "mary@ops" || a.Why != "the receiver was down" || time.Since(a.At).Abs() > time.Minute || a.Changed != len(a.Jobs) {
 				t.Errorf("%+v", a)
@@ -117,7 +117,7 @@ func TestWhatAnActorDoesIsNotedWithWhatItWasBefore(t *testing.T) {
 			}
 		}
 		for id, want := range map[uint64]int{ids[0]: 4, ids[3]: 3, ids[4]: 1} {
-			if of, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: id}); err != nil || len(of) != want {
+			if of, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Job: id}); err != nil || len(of) != want {
 				t.Errorf("job %d: %d acts, %v; want %d", id, len(of), err, want)
 			}
 		}
@@ -154,7 +154,7 @@ func TestAnActIsNotedInTheTransactionOfTheCaller(t *testing.T) {
 			if err := end.do(tx); err != nil {
 				t.Fatal(err)
 			}
-			if acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{}); err != nil || len(acts) != end.acts {
+			if acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{}); err != nil || len(acts) != end.acts {
 				t.Errorf("%d acts, %v; want %d", len(acts), err, end.acts)
 			}
 		}
@@ -262,7 +262,7 @@ func TestAnOperationIsCarriedOutByARunnerAndChangesEachJobOnce(t *testing.T) {
 // jobsOf are the jobs that the parts of an operation name, each of which must be named once.
 func jobsOf(t *testing.T, jobs *queue_job.Jobs, d dbtest.Database, operation uint64) map[uint64]bool {
 	t.Helper()
-	acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Operation: operation, Limit: 10_000})
+	acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Operation: operation, Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -93,7 +94,7 @@ func TestWhatIsArchivedAsItIsDeletedIsRestoredAsItWas(t *testing.T) {
 				t.Fatalf("%d jobs are restored, want %d: %v", restored, want, err)
 			}
 		}
-		if acts, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{Actor: "anna"}); err != nil || len(acts) != 1 || acts[0].Verb != "restore" || acts[0].Changed != n {
+		if acts, err := operate.Acts(ctx, jobs, d.DB, operate.ActFilter{Actor: "anna"}); err != nil || len(acts) != 1 || acts[0].Verb != "restore" || acts[0].Changed != n {
 			t.Errorf("noted: %+v, %v", acts, err)
 		}
 		after := whole(t, d, jobs)

@@ -13,6 +13,7 @@ import (
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -150,7 +151,7 @@ func TestDeleteJobsTakesJobsThatDoNotRunAnyMore(t *testing.T) {
 		if n := number(t, d.DB, "SELECT COUNT(DISTINCT job_id) FROM async_job_log_tab"); n != int64(len(want)) {
 			t.Errorf("the log has runs of %d jobs, want %d", n, len(want))
 		}
-		acts, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{})
+		acts, err := operate.Acts(ctx, jobs, d.DB, operate.ActFilter{})
 		if err != nil || len(acts) != 1 || acts[0].Verb != "delete" || !slices.Equal(acts[0].Jobs, []uint64{ids[2], ids[3]}) {
 			t.Errorf("noted: %+v, %v", acts, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -155,7 +156,7 @@ func TestADrainThatCannotBeSaysWhy(t *testing.T) {
 		if page := b.press("/instances/"+two+"/drain", http.StatusOK); !strings.Contains(page, "takes none") {
 			t.Errorf("%s", page)
 		}
-		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Actor: "mary"})
+		acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Actor: "mary"})
 		var verbs []string
 		for _, a := range acts {
 			verbs = append(verbs, a.Verb)

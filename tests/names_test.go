@@ -11,6 +11,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -165,7 +166,7 @@ func TestATypeIsRenamedWhileOldAndNewInstancesRunAndRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{}); err != nil || len(acts) != 1 || acts[0].Verb != "rename" {
+		if acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{}); err != nil || len(acts) != 1 || acts[0].Verb != "rename" {
 			t.Errorf("%+v, %v", acts, err)
 		}
 		start(t, d.DB, named(d, 1, "send-letter"))

@@ -426,7 +426,7 @@ func operateOnAll(t *testing.T, jobs *queue_job.Jobs, pool *sql.DB, jobType int3
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
-	if acts, err := jobs.Acts(ctx, pool, queue_job.ActFilter{Actor: "mary"}); err != nil || len(acts) < 6 {
+	if acts, err := operate.Acts(ctx, jobs, pool, operate.ActFilter{Actor: "mary"}); err != nil || len(acts) < 6 {
 		t.Errorf("%d acts, %v", len(acts), err)
 	}
 }

@@ -230,7 +230,7 @@ func TestAPauseIsNotedWithItsEndAndOnlyIfItChangesAnything(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{})
+		acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{})
 		if err != nil || len(acts) != 2 || acts[0].Verb != "pause" || acts[1].Verb != "pause" || acts[0].Detail != "" || acts[1].Detail != `{"after":"`+end.UTC().Format(time.RFC3339)+`"}` {
 			t.Errorf("%+v, %v", acts, err)
 		}

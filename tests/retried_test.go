@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -166,7 +167,7 @@ func TestAJobIsRetriedWithOtherParametersAndNeverRunsAgainWithItsOldOnes(t *test
 				t.Errorf("job %d ran %d times, at last with %.20s; want twice, and %.20s", id, len(list), list[len(list)-1].job.JobParams, want)
 			}
 		}
-		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Job: ids[0]})
+		acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Job: ids[0]})
 		if err != nil || len(acts) != 1 || acts[0].Verb != "retry" || acts[0].Detail != `{"before":"\"bad\"","after":"\"good\""}` {
 			t.Errorf("%+v, %v", acts, err)
 		}

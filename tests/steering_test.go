@@ -158,12 +158,12 @@ func TestAnIDThatNoRowCanHaveIsNotThere(t *testing.T) {
 		if runs, err := jobs.Attempts(ctx, d.DB, none); err != nil || len(runs) != 0 {
 			t.Errorf("attempts: %d, %v", len(runs), err)
 		}
-		for _, f := range []queue_job.ActFilter{{Job: none}, {Operation: none}} {
-			if acts, err := jobs.Acts(ctx, d.DB, f); err != nil || len(acts) != 0 {
+		for _, f := range []operate.ActFilter{{Job: none}, {Operation: none}} {
+			if acts, err := operate.Acts(ctx, jobs, d.DB, f); err != nil || len(acts) != 0 {
 				t.Errorf("acts of %+v: %d, %v", f, len(acts), err)
 			}
 		}
-		if _, err := jobs.Acts(ctx, d.DB, queue_job.ActFilter{Before: none}); err != nil {
+		if _, err := operate.Acts(ctx, jobs, d.DB, operate.ActFilter{Before: none}); err != nil {
 			t.Error(err)
 		}
 		if r, err := jobs.Retry(ctx, d.DB, queue_job.ID(none)); err != nil || r.Jobs != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/create-info/persistent-queue/console"
-	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/service"
 )
 
@@ -74,7 +74,7 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 	b.do(chromedp.Navigate(root + "types/1"))
 	b.at("/tools/queue/login")
 	b.quiet("logged out")
-	acts, err := w.jobs.Acts(t.Context(), w.db, queue_job.ActFilter{Actor: "ann"})
+	acts, err := operate.Acts(t.Context(), w.jobs, w.db, operate.ActFilter{Actor: "ann"})
 	if err != nil || len(acts) != 2 {
 		t.Errorf("ann did %+v, %v", acts, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -49,7 +50,7 @@ func TestATaskThatWaitsIsMovedHurriedAndCancelled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		acts, err := jobs.Acts(t.Context(), d.DB, queue_job.ActFilter{Actor: "API, local"})
+		acts, err := operate.Acts(t.Context(), jobs, d.DB, operate.ActFilter{Actor: "API, local"})
 		var verbs []string
 		for _, act := range acts {
 			verbs = append(verbs, act.Verb)

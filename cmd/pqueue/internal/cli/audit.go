@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/create-info/persistent-queue/internal/words"
-	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/operate"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -18,7 +18,7 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) auditList() *cobra.Command {
-	var f queue_job.ActFilter
+	var f operate.ActFilter
 	var types []string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List who steered what, and why, the latest first",
@@ -32,9 +32,9 @@ acts (queue_job.WithActor). A part of an operation names its jobs.`,
 				if f.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
 					return err
 				}
-				var acts []queue_job.Act
+				var acts []operate.Act
 				err = a.within(cmd.Context(), func(ctx context.Context) (err error) {
-					acts, err = db.jobs.Acts(ctx, db, f)
+					acts, err = operate.Acts(ctx, db.jobs, db, f)
 					return err
 				})
 				if err == nil {
@@ -53,18 +53,18 @@ acts (queue_job.WithActor). A part of an operation names its jobs.`,
 	return cmd
 }
 
-var actColumns = []column[queue_job.Act]{
-	{"id", func(a queue_job.Act) string { return strconv.FormatUint(a.Id, 10) }},
-	{"at", func(a queue_job.Act) string { return clock(a.At) }},
-	{"actor", func(a queue_job.Act) string { return a.Actor }},
-	{"verb", func(a queue_job.Act) string { return a.Verb }},
+var actColumns = []column[operate.Act]{
+	{"id", func(a operate.Act) string { return strconv.FormatUint(a.Id, 10) }},
+	{"at", func(a operate.Act) string { return clock(a.At) }},
+	{"actor", func(a operate.Act) string { return a.Actor }},
+	{"verb", func(a operate.Act) string { return a.Verb }},
 	{"of", actAbout},
-	{"detail", func(a queue_job.Act) string { return shortened(a.Detail, 60) }},
-	{"why", func(a queue_job.Act) string { return a.Why }},
+	{"detail", func(a operate.Act) string { return shortened(a.Detail, 60) }},
+	{"why", func(a operate.Act) string { return a.Why }},
 }
 
 // actAbout says what an act is about.
-func actAbout(act queue_job.Act) string {
+func actAbout(act operate.Act) string {
 	switch {
 	case act.JobType != nil:
 		return "type " + strconv.Itoa(int(*act.JobType))
@@ -78,7 +78,7 @@ func actAbout(act queue_job.Act) string {
 	return ""
 }
 
-func actJSON(act queue_job.Act) any {
+func actJSON(act operate.Act) any {
 	ids := make([]string, len(act.Jobs))
 	for i, id := range act.Jobs {
 		ids[i] = strconv.FormatUint(id, 10)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -85,7 +86,7 @@ func TestTheConsoleBelievesATrustedProxyWhoTheUserIs(t *testing.T) {
 	try(here, "bob", http.StatusForbidden)
 	try(append(here, "--read-only"), "ann", http.StatusForbidden)
 	try(here, "ann", http.StatusOK)
-	acts, err := jobs.Acts(t.Context(), db, queue_job.ActFilter{Job: id})
+	acts, err := operate.Acts(t.Context(), jobs, db, operate.ActFilter{Job: id})
 	if err != nil || len(acts) != 1 || acts[0].Actor != "ann" {
 		t.Errorf("%+v, %v", acts, err)
 	}

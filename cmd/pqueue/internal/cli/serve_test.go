@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -419,7 +420,7 @@ func TestTheConsoleAsksForUsersAndNotesWhoChangedWhat(t *testing.T) {
 			t.Errorf("a change is answered with %d, want %d", answer.StatusCode, c.want)
 		}
 	}
-	acts, err := jobs.Acts(t.Context(), db, queue_job.ActFilter{Job: id})
+	acts, err := operate.Acts(t.Context(), jobs, db, operate.ActFilter{Job: id})
 	if err != nil || len(acts) != 1 || acts[0].Actor != "ann" {
 		t.Errorf("%+v, %v", acts, err)
 	}
