@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/simulator"
@@ -48,9 +49,9 @@ func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
 type tables interface {
 	engine.Jobs
 	keeper.Leases
-	engine.Layouts
-	engine.RestKeys
-	engine.Dormancy
+	cluster.Layouts
+	cluster.RestKeys
+	cluster.Dormancy
 	Layout(ctx context.Context, jobType int32) (int64, error)
 	Pause(ctx context.Context, jobType int32) (changed bool, err error)
 	PauseUntil(ctx context.Context, jobType int32, until int64) (changed bool, err error)

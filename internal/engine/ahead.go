@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -33,58 +34,70 @@ type Ahead interface {
 	MendAhead(ctx context.Context, ids []uint64, own int64) (int, error)
 }
 
+// setBacks is what a database knows of a clock that was set back.
+type setBacks struct {
+	setBack [aheadMost]time.Time // when the database's clock was found to have been set back, the last few times
+	mending bool                 // what was written while the database's clock was ahead is being mended
+	looks   int                  // how many of the looks for that have begun since the clock was set back last; both guarded by draining
+}
+
 // heedSetBack forgets the rows that wait in memory if the database's clock was set back: some may wait for a moment by the clock as it was. The
 // table brings them again when they are due by the clock as it is. And what was put off in the table while that clock was ahead is put
 // off from now on.
-func (s *standBy) heedSetBack() {
-	if time.Since(s.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
+func (d *database) heedSetBack() {
+	a := &d.setBacks
+	if time.Since(a.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
 		return
 	}
-	by := s.clock.WasSetBack()
+	by := d.clock.WasSetBack()
 	if by == 0 {
 		return
 	}
-	copy(s.setBack[:], s.setBack[1:])
-	s.setBack[len(s.setBack)-1] = time.Now()
-	s.log.Warn(s.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
-	s.startedEarlier()
-	s.forgetWaiting()
-	s.draining.Lock()
-	defer s.draining.Unlock()
-	s.looksAhead = 0
-	if s.tables.Ahead == nil || s.working.Err() != nil || s.mending {
-		return
-	}
-	s.mending = true
-	spread := time.Duration(s.chance.Int64N(int64(aheadSoon))) // all instances see it at about the same moment
-	s.loops.Go(func() {
-		for wait, more := s.nextLookAhead(); more && ground.Sleep(s.working, wait+spread); wait, more = s.nextLookAhead() {
-			for range aheadTries {
-				if !s.errlog.On(s.working, "mend what was put off while the clock was ahead", s.mendAhead(s.working)) || !ground.Sleep(s.working, aheadAgain) {
-					break
-				}
-			}
-			s.forgetWaiting() // an outcome that was on its way may wait by the clock as it was
+	copy(a.setBack[:], a.setBack[1:])
+	a.setBack[len(a.setBack)-1] = time.Now()
+	d.log.Warn(d.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
+	d.startedEarlier()
+	d.forgetWaiting()
+	d.whileWorking(func(working context.Context) {
+		if a.looks = 0; d.tables.Ahead == nil || a.mending {
+			return
 		}
+		a.mending = true
+		d.loops.Go(func() { d.mendSoon(working) })
 	})
+}
+
+// mendSoon mends what was put off, now and then. All instances begin at about the same moment.
+func (d *database) mendSoon(working context.Context) {
+	spread := time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(aheadSoon)))
+	for wait, more := d.nextLookAhead(); more && ground.Sleep(working, wait+spread); wait, more = d.nextLookAhead() {
+		for range aheadTries {
+			failed := d.errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
+			if !failed || !ground.Sleep(working, aheadAgain) {
+				break
+			}
+		}
+		d.forgetWaiting() // an outcome that was on its way may wait by the clock as it was
+	}
 }
 
 // nextLookAhead returns how long to wait for the next look. If there is none, the mending has ended: whoever finds from then on that the
 // clock was set back begins anew.
-func (s *standBy) nextLookAhead() (wait time.Duration, more bool) {
-	s.draining.Lock()
-	defer s.draining.Unlock()
-	if s.looksAhead == len(aheadLooks) {
-		s.mending = false
+func (d *database) nextLookAhead() (wait time.Duration, more bool) {
+	d.draining.Lock()
+	defer d.draining.Unlock()
+	a := &d.setBacks
+	if a.looks == len(aheadLooks) {
+		a.mending = false
 		return 0, false
 	}
-	s.looksAhead++
-	return aheadLooks[s.looksAhead-1], true
+	a.looks++
+	return aheadLooks[a.looks-1], true
 }
 
 // forgetWaiting forgets the rows that wait in memory, and has them loaded.
-func (s *standBy) forgetWaiting() {
-	for _, h := range s.heldLines() {
+func (d *database) forgetWaiting() {
+	for _, h := range d.heldLines() {
 		h.line.queue.clear()
 		h.line.backlog.Ask()
 		ground.Signal(h.line.wake)
@@ -93,44 +106,44 @@ func (s *standBy) forgetWaiting() {
 
 // startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a
 // day ago seemed to be old then. If that clock is behind now, this process's own says so.
-func (s *standBy) startedEarlier() {
-	at := max(s.clock.Now(), time.Now().UnixMilli()) - time.Since(s.started).Milliseconds()
-	if at >= s.startedAt.Load() {
+func (d *database) startedEarlier() {
+	at := max(d.clock.Now(), time.Now().UnixMilli()) - time.Since(d.started).Milliseconds()
+	if at >= d.startedAt.Load() {
 		return
 	}
-	s.startedAt.Store(at)
-	for _, l := range s.lines.all() {
+	d.startedAt.Store(at)
+	for _, l := range d.lines.All() {
 		l.backlog.SetSince(abandonedBefore(l.cfg.FirstPullDay, at))
 	}
 }
 
 // mendAhead mends the jobs of all types of this instance. Other instances do the same: what one has mended, the others do not find any more.
-func (s *standBy) mendAhead(ctx context.Context) (err error) {
+func (d *database) mendAhead(ctx context.Context) (err error) {
 	var types []int32
-	for _, cfg := range s.configured() {
+	for _, cfg := range d.coordinator.Configured() {
 		types = append(types, cfg.JobType)
 	}
 	mended := 0
 	for some := range slices.Chunk(types, aheadTypes) {
-		n, errSome := s.mendTypes(ctx, some)
+		n, errSome := d.mendTypes(ctx, some)
 		mended += n
 		err = errors.Join(err, errSome)
 	}
 	if mended > 0 {
-		s.log.Warn(s.about, fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
+		d.log.Warn(d.about, fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
 	}
 	return err
 }
 
-func (s *standBy) mendTypes(ctx context.Context, types []int32) (mended int, err error) {
+func (d *database) mendTypes(ctx context.Context, types []int32) (mended int, err error) {
 	var before []uint64
 	for ctx.Err() == nil {
 		statement, cancel := context.WithTimeout(ctx, aheadWithin)
 		began, own := time.Now(), time.Now().Unix()
-		ids, err := s.tables.Ahead.WrittenAhead(statement, types, own, aheadPage)
+		ids, err := d.tables.Ahead.WrittenAhead(statement, types, own, aheadPage)
 		n := 0
 		if err == nil && len(ids) > 0 {
-			n, err = s.tables.Ahead.MendAhead(statement, ids, own)
+			n, err = d.tables.Ahead.MendAhead(statement, ids, own)
 		}
 		cancel()
 		mended += n

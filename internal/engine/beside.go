@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -15,7 +16,7 @@ import (
 // committed since, or retried by hand.
 func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 	r, most := k.remains.Load(), k.queue.keys.most
-	if r == nil || len(r.elsewhere)+len(r.lines) == 0 || most == 0 {
+	if r == nil || len(r.Elsewhere)+len(r.Members) == 0 || most == 0 {
 		return batch
 	}
 	inBatch := map[string]int{}
@@ -47,17 +48,17 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 }
 
 // runningOfKeys counts the jobs of these keys that other instances still run, by the table, and retired lines of this process.
-func (k *keyTurns) runningOfKeys(r *remains, keys []string) (running map[string]int, err error) {
+func (k *keyTurns) runningOfKeys(r *cluster.Remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
-	if len(r.elsewhere) > 0 {
+	if len(r.Elsewhere) > 0 {
 		ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
 		defer cancel()
 		if running, err = k.elsewhereOfKeys(ctx, r, keys); err != nil {
 			return nil, err
 		}
 	}
-	for _, earlier := range r.lines {
-		earlier.workers.marked(func(t *task) bool {
+	for _, earlier := range r.Members {
+		earlier.(member).workers.marked(func(t *task) bool {
 			running[keyOf(t)]++
 			return false
 		})
@@ -68,14 +69,14 @@ func (k *keyTurns) runningOfKeys(r *remains, keys []string) (running map[string]
 // elsewhereOfKeys counts the jobs of these keys that other instances still run. Their rows do not tell everything: the job of a handler
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
-func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *remains, keys []string) (running map[string]int, err error) {
+func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *cluster.Remains, keys []string) (running map[string]int, err error) {
 	told, err := k.restKeys.of(ctx, k.jobs, r)
 	if err != nil {
 		return nil, err
 	}
 	inRows := func(told map[string]map[uint32]int, are bool) (map[string]int, error) {
 		var terms []int64
-		for _, rest := range r.elsewhere {
+		for _, rest := range r.Elsewhere {
 			if _, is := told[rest.Name]; is == are {
 				terms = append(terms, rest.Term)
 			}
@@ -106,18 +107,18 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *remains, keys []strin
 // restKeys is what other instances have told of the keys that their handlers have. It becomes less only, so it may be some milliseconds
 // old.
 type restKeys struct {
-	about *remains
+	about *cluster.Remains
 	at    time.Time
 	told  map[string]map[uint32]int
 }
 
-func (k *restKeys) of(ctx context.Context, jobs Jobs, r *remains) (map[string]map[uint32]int, error) {
+func (k *restKeys) of(ctx context.Context, jobs Jobs, r *cluster.Remains) (map[string]map[uint32]int, error) {
 	const fresh = 50 * time.Millisecond
 	if k.about == r && time.Since(k.at) < fresh {
 		return k.told, nil
 	}
-	names := make([]string, len(r.elsewhere))
-	for i, rest := range r.elsewhere {
+	names := make([]string, len(r.Elsewhere))
+	for i, rest := range r.Elsewhere {
 		names[i] = rest.Name
 	}
 	asked := time.Now()

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -39,12 +40,9 @@ func (c *counts) putOff(delay time.Duration) {
 }
 
 // ends are how many runs have ended, in whatever way.
-type ends struct {
-	byStatus
-	deferrals int64
+func (c *counts) ends() cluster.Ended {
+	return cluster.Ended{ByStatus: c.endedNow(), Deferrals: c.deferrals.Load()}
 }
-
-func (c *counts) ends() ends { return ends{c.endedNow(), c.deferrals.Load()} }
 
 // totals are what counts have come to at a moment.
 type totals struct {

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -26,39 +24,30 @@ type database struct {
 	address     *address // nil: of a handle that cannot be compared
 	tables      Tables
 	about       context.Context
-	service     string
-	instance    string
+	instance    string // what it is called as a holder of leases
 	leaseCounts leaseCounts
 	wakeCancels chan struct{} // the watch of cancellations: so there may be something at work
 	keeper      *keeper.Keeper
-	presence    atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet
-	leaves      chan struct{}                // closed: Stop was called
-	gone        chan struct{}                // closed: nobody can be expected to take over what this instance still has
+	coordinator *cluster.Coordinator
 	pools       pools
-	given       []queue_job.Config                 // what the application says, in the order of its types; standBy's
-	configs     atomic.Pointer[[]queue_job.Config] // the same within the limits that the table has; never changed in place, and replaced by standBy alone
-	constant    []int                              // the places of the types that are never dormant; standBy's
-	recasts     chan recast                        // for standBy
 	retention   queue_job.Retention
 	archive     upkeep.Archive // nil: nobody gets jobs before they are deleted
 	health      health
 	refused     refused
-	dormant     dormancy
+	setBacks    setBacks
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
-	lines       *lineList
+	lines       *ground.List[*line]
 	leaseLog    *upkeep.LeaseLog // nil: nobody writes it down
 
 	newestAtStart uint64       // id
 	started       time.Time    // by our own clock …
 	startedAt     atomic.Int64 // … and by the database's, in milliseconds of unix time
 
-	pauses     atomic.Pointer[pauses] // the latest answer
-	pauseLooks ground.Looks           // askForPauses'
-
 	patience  context.Context // handlers and looks at the table end with it
 	impatient context.CancelCauseFunc
 
-	drain    context.CancelFunc // ends the loops that find and start work
+	working  context.Context    // the loops that find and start work end with it
+	drain    context.CancelFunc // ends them
 	draining sync.Mutex         // held while loops are added, or drain is called
 	loops    sync.WaitGroup
 	keeping  context.Context // the loops that keep leases and write outcomes end with it
@@ -77,8 +66,8 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 			jobs: tables.Jobs, rows: tables.Run, schedules: tables.Schedules, clock: &ground.Clock{}, reads: &find.Reads{},
 			log: log, permit: permit, quota: quota, told: told, which: which, longReads: make(chan struct{}, longReadsMax),
 		},
-		tables: tables, service: service, instance: keeper.Holder(service), about: which.about(log.GetNewContext(service)), dormant: newDormancy(),
-		leaves: make(chan struct{}), gone: make(chan struct{}), recasts: make(chan recast), wakeCancels: make(chan struct{}, 1),
+		tables: tables, instance: keeper.Holder(service), about: which.about(log.GetNewContext(service)),
+		lines: ground.NewList((*line).compare), looked: func() {}, wakeCancels: make(chan struct{}, 1),
 	}
 	d.onLease = d.leaseChanged
 	if tables.History != nil {
@@ -89,8 +78,10 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
 	}
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
+	d.working, d.drain = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
+			d.drain()
 			d.pools.release(true)
 			tables.Close()
 		}
@@ -105,28 +96,57 @@ func openDatabase(ctx context.Context, open func(context.Context, queue_job.Conf
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}
-	d.configure(configs)
-	d.lines, d.looked = linesOf(), func() {}
-	for _, cfg := range d.configured() {
-		if d.mayBeDormant(&cfg) { // it is, until it has a job
-			if err := try(&cfg); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		l, err := d.newLine(cfg, spec{jobType: cfg.JobType, layout: share.Undivided})
-		if err != nil {
-			return nil, err
-		}
-		d.lines.add(l)
-	}
-	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), func(err error) { d.errlog.On(d.patience, "renew leases", err) })
+	failed := func(err error) { d.errlog.On(d.patience, "renew leases", err) }
+	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), failed)
 	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.log.Error(d.about, text) })
-	return d, nil
+	d.coordinator, err = cluster.New(d.forCoordinator(service), configs)
+	return d, err
+}
+
+// forCoordinator is what the coordinator needs of this process.
+func (d *database) forCoordinator(service string) cluster.Process {
+	return cluster.Process{
+		Tables: cluster.Tables{Pauses: d.tables.Jobs, Layouts: d.tables.Layouts, Dormancy: d.tables.Dormancy, RestKeys: d.tables.RestKeys},
+		Keeper: d.keeper, Service: service, Instance: d.instance, About: d.about, Log: d.log, Clock: d.clock, Errlog: d.errlog,
+		LeaseLog: leaseLog{d.leaseLog, d.clock}, Life: d.patience, Members: members{d},
+		Go: func(loop func()) { d.loops.Go(loop) }, Working: d.whileWorking,
+		Hears: cluster.Hears{
+			Looked:    d.hasLooked,
+			ClockRead: d.heedSetBack,
+			Here:      d.finder.Here,
+			Came:      d.came,
+			Taken:     func(working context.Context) { d.loops.Go(func() { d.finder.Look(working) }) },
+		},
+	}
+}
+
+// whileWorking runs a function, unless a stop waits for the loops already. It begins to wait when the function has returned.
+func (d *database) whileWorking(do func(working context.Context)) bool {
+	d.draining.Lock()
+	defer d.draining.Unlock()
+	if d.working.Err() != nil {
+		return false
+	}
+	do(d.working)
+	return true
+}
+
+func (d *database) hasLooked(err error) {
+	if d.health.heed(err); err == nil {
+		d.looked()
+	}
+}
+
+// came is told that types were added, or have other configurations.
+func (d *database) came(configs []queue_job.Config) {
+	for _, cfg := range configs {
+		d.refused.forget([]int32{cfg.JobType})
+	}
+	d.whileWorking(func(working context.Context) { d.loops.Go(func() { d.register(working, configs) }) })
 }
 
 // newLine makes a line, with the configuration of its type.
-func (d *database) newLine(cfg queue_job.Config, is spec) (*line, error) {
+func (d *database) newLine(cfg queue_job.Config, is cluster.Spec) (*line, error) {
 	backlog := find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
 	return newLine(&d.process, cfg, is, d.pools[cfg.WorkerExpirySecond], backlog)
 }
@@ -142,59 +162,20 @@ func (d *database) leaseChanged(jobType int32, shard int, held bool) {
 	}
 }
 
-// configured are the configurations, within the limits that the table has, in the order of their types.
-func (d *database) configured() []queue_job.Config {
-	if all := d.configs.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func (d *database) configure(configs []queue_job.Config) {
-	sorted := slices.Clone(configs)
-	slices.SortFunc(sorted, func(a, b queue_job.Config) int { return cmp.Compare(a.JobType, b.JobType) })
-	d.given = sorted
-	d.configs.Store(&sorted)
-	d.constant = nil
-	for i := range sorted {
-		if !d.mayBeDormant(&sorted[i]) {
-			d.constant = append(d.constant, i)
-		}
-	}
-	d.dormant.any.Store(len(d.constant) < len(sorted))
-}
-
-// configOf is the configuration of a job type; nil: there is none here.
-func (d *database) configOf(jobType int32) *queue_job.Config {
-	configs := d.configured()
-	if place, found := placeIn(configs, jobType); found {
-		return &configs[place]
-	}
-	return nil
-}
-
-// placeIn is the place of a job type among configurations in the order of their types.
-func placeIn(configs []queue_job.Config, jobType int32) (place int, found bool) {
-	return slices.BinarySearchFunc(configs, jobType, func(cfg queue_job.Config, jobType int32) int { return cmp.Compare(cfg.JobType, jobType) })
-}
-
 // start starts the loops.
 func (d *database) start() {
 	d.keeping, d.quit = context.WithCancel(context.Background())
-	given := d.given
+	given := d.coordinator.Configured()
 	d.health.heed(nil)
 	d.keepings.Go(func() { d.keeper.Run(d.keeping) })
-	for _, l := range d.lines.all() {
-		d.begin(l)
-	}
-	d.keepings.Go(func() { d.askForPauses(d.keeping) })
+	d.coordinator.Begin(d.keeping)
+	d.keepings.Go(func() { d.coordinator.AskForPauses(d.keeping) })
 	d.keepings.Go(func() { d.watchCancellations(d.keeping) })
-	working, drain := context.WithCancel(context.Background())
-	d.drain = drain
-	d.keepings.Go(func() { newStandBy(d, working).loop(d.keeping) })
+	d.keepings.Go(d.coordinator.Run)
+	working := d.working
 	d.loops.Go(func() { d.finder.Follow(working) })
 	d.loops.Go(func() { d.finder.Sweep(working) })
-	d.loops.Go(func() { d.lookForWork(working) })
+	d.loops.Go(func() { d.coordinator.LookForWork(working) })
 	for _, task := range d.upkeep() {
 		d.loops.Go(func() { task.Run(working) })
 	}
@@ -210,7 +191,11 @@ func (d *database) forFinder() find.Process {
 	p := find.Process{
 		Tables: d.tables.Jobs, Newest: d.newest, Life: d.patience, Go: func(look func()) { d.loops.Go(look) },
 		Clock: d.clock, Errlog: d.errlog, Idle: d.idle,
-		Strays: find.Strays{Wanted: d.looksForOthers, Begin: d.askWhileDormant, Came: d.noteWork},
+		Strays: find.Strays{
+			Wanted: func() bool { return d.coordinator.LooksForOthers() },
+			Begin:  func() { d.coordinator.AskWhileDormant() },
+			Came:   func(jobType int32) { d.coordinator.NoteWork(jobType) },
+		},
 	}
 	if d.tables.Dormancy != nil {
 		p.HaveWork = d.tables.Dormancy.HaveWork
@@ -233,33 +218,18 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 func (d *database) stop(ctx context.Context) error {
 	calm := context.AfterFunc(ctx, func() { d.impatient(ErrStopped) })
 	defer calm()
-	d.leave(ctx)
+	d.coordinator.Leave(ctx)
 	d.draining.Lock()
 	d.drain()
 	d.draining.Unlock()
 	d.loops.Wait()
-	lines := d.lines.all()
-	stuck := make(chan *line, len(lines))
-	var draining sync.WaitGroup
-	for _, l := range lines {
-		draining.Go(func() {
-			if !l.awaitDrained(ctx) {
-				stuck <- l
-				return
-			}
-			d.giveBack(ctx, l)
-		})
-	}
-	draining.Wait()
-	close(stuck)
-
-	var err error
 	var deaf []*line
-	if ctx.Err() != nil && len(stuck) > 0 {
-		deaf, err = d.awaitHeedful(ctx, stuck)
+	for _, m := range d.coordinator.Drain(ctx) {
+		deaf = append(deaf, m.(member).line)
 	}
-	if here := d.presence.Load(); here != nil && err == nil {
-		d.release(ctx, here)
+	err := unheeded(ctx, deaf)
+	if err == nil {
+		d.coordinator.Gone()
 	}
 	d.quit()
 	d.keepings.Wait()
@@ -271,41 +241,16 @@ func (d *database) stop(ctx context.Context) error {
 	return err
 }
 
-// awaitHeedful waits a little for the handlers that heed the end of their contexts, and returns the lines whose handlers run
-// on. Their leases are not given back: they expire, and the handlers have until then to end.
-func (d *database) awaitHeedful(ctx context.Context, stuck chan *line) (deaf []*line, err error) {
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
+// unheeded says what still runs when a stop waits no longer; nil: nothing does, and everything is written.
+func unheeded(ctx context.Context, deaf []*line) error {
 	var running, unwritten int
-	for l := range stuck {
-		if l.awaitDrained(patience) {
-			d.giveBack(patience, l)
-			continue
-		}
-		deaf = append(deaf, l)
+	for _, l := range deaf {
 		running += l.workers.number()
 		unwritten += l.settler.waiting()
 	}
 	if running+unwritten == 0 {
-		return deaf, nil
+		return nil
 	}
-	return deaf, fmt.Errorf("stop: %w: %s, %s; those jobs will run again elsewhere", context.Cause(ctx),
+	return fmt.Errorf("stop: %w: %s, %s; those jobs will run again elsewhere", context.Cause(ctx),
 		plural(running, "handler still runs", "handlers still run"), plural(unwritten, "outcome is not written", "outcomes are not written"))
-}
-
-// giveBack gives the leases back that a line still has.
-func (d *database) giveBack(ctx context.Context, l *line) {
-	for _, lease := range l.leases.all() {
-		l.leases.remove(lease)
-		d.leaseLog.Ended(lease.Name, lease.Term, store.Released, d.clock.Now())
-		d.release(ctx, lease)
-	}
-}
-
-func (d *database) release(ctx context.Context, lease *keeper.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
-	if _, err := d.keeper.Release(ctx, lease); err != nil {
-		d.log.Warn(d.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
-	}
 }

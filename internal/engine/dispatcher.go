@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 )
@@ -268,18 +269,19 @@ type starts struct {
 
 // heed takes an answer. It reports whether the answer is another than the last. An answer to an earlier question than the last one's is no
 // news.
-func (s *starts) heed(paused bool, answer *pauses) (news bool) {
+func (s *starts) heed(paused bool, answer *cluster.Pauses) (news bool) {
 	s.heeding.Lock()
 	defer s.heeding.Unlock()
-	if last := s.sent.Load(); last != nil && answer.sent.Before(*last) {
+	if last := s.sent.Load(); last != nil && answer.Sent.Before(*last) {
 		return false
 	}
-	s.lasts.Store(int64(allowedFor(max(answer.took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
-	s.sent.Store(&answer.sent)
+	s.lasts.Store(int64(allowedFor(max(answer.Took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
+	s.sent.Store(&answer.Sent)
 	if paused {
 		return s.till.Swap(nil) != nil
 	}
-	return s.till.Swap(&answer.till) == nil
+	till := answer.Sent.Add(allowedFor(answer.Took))
+	return s.till.Swap(&till) == nil
 }
 
 // paused reports whether the last answer was that the type is paused.

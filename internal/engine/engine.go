@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -18,7 +19,7 @@ import (
 const stopPatience = 2 * time.Second
 
 // ErrStopped is the cause in a handler's context when Stop gave up waiting for it.
-var ErrStopped = errors.New("runner stopped")
+var ErrStopped = cluster.ErrStopped
 
 // Engine runs the jobs of all configured types, on as many databases as the configurations name.
 type Engine struct {
@@ -97,12 +98,7 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 		return nil, joined(others)
 	}
 	d.refuse(group, others)
-	d.configure(slices.DeleteFunc(slices.Clone(group), func(cfg queue_job.Config) bool { return others[cfg.JobType] != nil }))
-	for _, l := range d.lines.all() {
-		if others[l.cfg.JobType] != nil {
-			d.lines.remove(l)
-		}
-	}
+	d.coordinator.Without(func(jobType int32) bool { return others[jobType] != nil })
 	return d, nil
 }
 
@@ -128,6 +124,7 @@ func (e *Engine) forget(tables string) {
 func (e *Engine) closeUnstarted(opened []*database) {
 	for _, d := range opened {
 		e.forget(d.which.tables)
+		d.drain()
 		d.pools.release(true)
 		d.tables.Close()
 	}

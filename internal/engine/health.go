@@ -34,7 +34,7 @@ func (e *Engine) Types() (states []TypeState) {
 	for _, d := range e.databases() {
 		first := len(states)
 		places := map[int32]int{}
-		for _, l := range d.lines.all() {
+		for _, l := range d.lines.All() {
 			at, there := places[l.cfg.JobType]
 			if !there {
 				at = len(states)
@@ -43,7 +43,7 @@ func (e *Engine) Types() (states []TypeState) {
 				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName, Tables: d.which.tables, LeasesTaken: n.taken, LeasesEnded: n.ended})
 			}
 			s := &states[at]
-			s.Shards = max(s.Shards, l.layout.Shards())
+			s.Shards = max(s.Shards, l.Layout.Shards())
 			running, marked := l.workers.numbers()
 			now := d.clock.Now()
 			waiting, parked, _, overdue := l.queue.numbers(now)
@@ -90,7 +90,7 @@ func (e *Engine) Health() error {
 
 // unwell says why no jobs run; nil: nothing keeps them from that.
 func (d *database) unwell() error {
-	if silent := time.Since(ground.Epoch) - time.Duration(d.health.looked.Load()); silent >= d.shortestLock() {
+	if silent := time.Since(ground.Epoch) - time.Duration(d.health.looked.Load()); silent >= d.coordinator.ShortestLock() {
 		failed := d.health.failed.Load()
 		if failed == nil {
 			return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
@@ -101,7 +101,7 @@ func (d *database) unwell() error {
 		}
 		return fmt.Errorf("no look at the leases has succeeded for %v: %w", silent.Round(time.Second), err) // a database that is read-only answers
 	}
-	if doing, f := d.errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.shortestLock() {
+	if doing, f := d.errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.coordinator.ShortestLock() {
 		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.Since).Round(time.Second), f.Err)
 	}
 	return d.refused.first()

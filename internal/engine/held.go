@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -80,19 +77,9 @@ func (h held) Forget()       { h.line.queue.clear() }
 // heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
 type heldLines []held
 
-// ofType returns the lines of a job type.
-func (h heldLines) ofType(jobType int32) heldLines {
-	from, _ := slices.BinarySearchFunc(h, jobType, func(h held, jobType int32) int { return cmp.Compare(h.line.cfg.JobType, jobType) })
-	to := from
-	for to < len(h) && h[to].line.cfg.JobType == jobType {
-		to++
-	}
-	return h[from:to]
-}
-
 // heldLines returns the lines whose lease is held.
 func (d *database) heldLines() heldLines {
-	all := d.lines.all()
+	all := d.lines.All()
 	lines := make(heldLines, 0, len(all))
 	for _, l := range all {
 		if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
@@ -100,16 +87,4 @@ func (d *database) heldLines() heldLines {
 		}
 	}
 	return lines
-}
-
-// holding returns the context of the lease that says that this instance is here. It stands for the leases of the lines: they are
-// renewed together. If there is none, the lease of a line does.
-func (d *database) holding(lines heldLines) context.Context {
-	if here := d.presence.Load(); here != nil && here.Context().Err() == nil {
-		return here.Context()
-	}
-	if len(lines) == 0 {
-		return d.patience
-	}
-	return lines[0].lease.Context()
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -121,13 +122,13 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 	const theirs = 5
 	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
-		b.heedRemains(remains{terms: []int64{theirs}})
+		b.heedRemains(cluster.Remains{Terms: []int64{theirs}})
 		b.backlog.Fell()
 		b.goOn()
 		if b.queue.knows(b.first) || b.queue.inMemory() == 0 {
 			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", b.queue.inMemory(), b.queue.knows(b.first))
 		}
-		b.heedRemains(remains{}) // its holder is gone
+		b.heedRemains(cluster.Remains{}) // its holder is gone
 		pages := b.table.pages.Load()
 		b.goOn()
 		if !b.queue.knows(b.first) {
@@ -144,7 +145,7 @@ func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 func TestARowWhoseMarkIsTakenBackUnderARestDoesNotWaitForTheEndOfTheRest(t *testing.T) {
 	const theirs = 5
 	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
-		b.heedRemains(remains{terms: []int64{theirs}})
+		b.heedRemains(cluster.Remains{Terms: []int64{theirs}})
 		b.backlog.Fell()
 		b.goOn()
 		b.table.rows[0].Term = 0
@@ -190,11 +191,11 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 			b.queue.forget(first)
 			earlier := lineOf(1)
 			earlier.queue.register(&task{Row: first.Row})
-			b.remains.Store(&remains{lines: []*line{earlier}})
+			b.remains.Store(&cluster.Remains{Members: []cluster.Member{member{line: earlier}}})
 			row := first.Row
 			row.Term = 3
 			b.offer(b.lease, &row)
-			b.remains.Store(&remains{})
+			b.remains.Store(&cluster.Remains{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

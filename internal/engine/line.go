@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,19 +9,21 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it (reconcile.go); between two
+// line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it (internal/cluster); between two
 // leases it only finishes what it had started. Its actors:
 //
 //	loader ─┐
@@ -46,7 +49,8 @@ type line struct {
 	errors      errorCounts
 	putOffs     putOffs
 
-	tenure
+	held    atomic.Pointer[keeper.Lease]    // the one under which it starts jobs; nil: none
+	remains atomic.Pointer[cluster.Remains] // what still runs under earlier leases of this part, of any instance
 
 	writing    context.Context // ends when the settler has nothing more to write
 	endWriting context.CancelFunc
@@ -84,31 +88,28 @@ type process struct {
 
 // part is the part of a job type that a line serves: all of it, or a shard.
 type part struct {
-	spec
+	cluster.Spec
 	name  string // of its lease
 	whole int    // the capacity of all shards
 }
 
-// tenure is what a line knows of its leases.
-type tenure struct {
-	serving atomic.Bool                  // serve has not returned
-	held    atomic.Pointer[keeper.Lease] // nil: tail and sweep need not look
-	lease   *keeper.Lease                // the last one taken; it, unaware, leave and since belong to standBy
-	unaware unaware                      // who had it before
-	leave   context.CancelFunc           // ends its serve
-	since   time.Time                    // when it was taken
-	turn    time.Duration                // leases that are given away together go one after the other: they share a connection
-	wanted  atomic.Bool                  // somebody waits for it: an instance that asks for it, or a line that follows this one
-	retires atomic.Pointer[retirement]   // nil: it is in service
-	leases  leaseSet                     // the one held, and earlier leases under which something still runs
-	remains atomic.Pointer[remains]      // what still runs under earlier leases of this type, of any instance
+func (l *line) compare(other *line) int {
+	return cmp.Or(cmp.Compare(l.JobType, other.JobType), cmp.Compare(l.Layout, other.Layout), cmp.Compare(l.Shard, other.Shard))
 }
 
-// turnsMax bounds how long a lease waits for its turn to be given away.
-const turnsMax = 1000
+// ofShard is what a line may use of what the configuration gives to its job type: capacity, rate, burst and memory are divided, so
+// that all shards together never have more than was configured.
+func ofShard(cfg queue_job.Config, layout share.Layout, shard int) queue_job.Config {
+	n := layout.Shards()
+	cfg.WorkerPoolCapacity = share.Part(cfg.WorkerPoolCapacity, n, shard)
+	cfg.QueueMaxSize = max(1, cfg.QueueMaxSize/n)
+	cfg.RatePerSecond /= float64(n)
+	cfg.RateBurst /= n
+	return cfg
+}
 
 // newLine returns a line, with the configuration of its type. Its backlog knows which rows are left alone.
-func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find.Backlog) (*line, error) {
+func newLine(p *process, cfg queue_job.Config, is cluster.Spec, pool pool, backlog *find.Backlog) (*line, error) {
 	handler, batch, err := handlersOf(&cfg)
 	if err != nil {
 		return nil, err
@@ -117,13 +118,13 @@ func newLine(p *process, cfg queue_job.Config, is spec, pool pool, backlog *find
 	if err != nil {
 		return nil, err
 	}
-	b := &base{process: p, cfg: ofShard(cfg, is.layout, is.shard), instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg)}
+	b := &base{process: p, cfg: ofShard(cfg, is.Layout, is.Shard), instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg)}
 	l := &line{
-		base: b, part: part{is, is.layout.Leases(cfg.JobType)[is.shard], cfg.WorkerPoolCapacity}, backlog: backlog,
+		base: b, part: part{is, is.Lease(), cfg.WorkerPoolCapacity}, backlog: backlog,
 		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
-	if is.layout.Shards() > 1 {
-		l.about = p.aboutType(&cfg, slog.Int("shard", is.shard))
+	if is.Layout.Shards() > 1 {
+		l.about = p.aboutType(&cfg, slog.Int("shard", is.Shard))
 	}
 	l.queue = newQueue(l.cfg.QueueMaxSize, p.reads)
 	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
@@ -198,35 +199,8 @@ func abandonedBefore(days int, now int64) int64 {
 	return now/1000 - int64(days)*24*60*60
 }
 
-// retired reports whether the line only finishes what it had started: others serve its part now, or nobody here does.
-func (l *line) retired() bool { return l.retires.Load() != nil }
-
-// retirement is how the line ends, if it does.
-func (l *line) retirement() (r retirement) {
-	if retires := l.retires.Load(); retires != nil {
-		r = *retires
-	}
-	return r
-}
-
-// want is the line's lease. It is named after the type, not the service: two services can never both work it.
-func (l *line) want() keeper.Want {
-	return keeper.Want{
-		Holder:  l.instance,
-		Name:    l.name,
-		Layout:  int64(l.layout),
-		Lock:    time.Duration(l.cfg.LockSecond) * time.Second,
-		MinLock: time.Duration(l.cfg.MinLockSecond) * time.Second,
-		Running: l.workers.running,
-	}
-}
-
 // hold makes the line ready for a lease that was just taken: from now on, rows are offered to it.
 func (l *line) hold(lease *keeper.Lease) *find.Intake {
-	l.serving.Store(true)
-	l.lease, l.since = lease, time.Now()
-	l.wanted.Store(false)
-	l.leases.add(lease)
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
 	l.putOffs.clear()
@@ -236,7 +210,7 @@ func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.endedBefore.Store(&before)
 	l.held.Store(lease)
 	l.tellLease(true)
-	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.layout, Shard: l.shard}, lease.Context(), held{l, lease}, l.backlog)
+	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.Layout, Shard: l.Shard}, lease.Context(), held{l, lease}, l.backlog)
 }
 
 // serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
@@ -245,12 +219,11 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	defer stop(nil)
-	defer l.serving.Store(false)
 
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
 	loops.Go(func() { in.Load(ctx) })
-	if l.schedule != nil && l.shard == 0 {
+	if l.schedule != nil && l.Shard == 0 {
 		loops.Go(func() { l.schedule.Under(lease).Run(ctx) })
 	}
 	loops.Wait()
@@ -268,7 +241,7 @@ func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) 
 
 func (l *line) tellLease(held bool) {
 	if l.onLease != nil {
-		l.onLease(l.cfg.JobType, l.shard, held)
+		l.onLease(l.cfg.JobType, l.Shard, held)
 	}
 }
 
@@ -276,21 +249,6 @@ func (l *line) tellLease(held bool) {
 func (l *line) quiet() bool { return quiet(&l.workers, l.settler) }
 
 func quiet(w *workers, s *settler) bool { return w.quiet() && s.waiting() == 0 }
-
-// awaitDrained waits until the line is quiet and reports whether that was before the end of ctx. Then it waits a while for the
-// rest of the log: a log that cannot be written holds nobody up for longer.
-func (l *line) awaitDrained(ctx context.Context) bool {
-	bearsNone := func() bool { return l.quiet() && !slices.ContainsFunc(l.leases.all(), l.bears) }
-	if !await(ctx, l.wake, bearsNone) {
-		return false
-	}
-	l.settler.log.hurry()
-	noted, cancel := context.WithTimeout(ctx, stopPatience)
-	defer cancel()
-	await(noted, l.wake, func() bool { return l.settler.log.unnoted() == 0 })
-	l.tellUnnoted()
-	return true
-}
 
 func (l *line) tellUnnoted() {
 	if n := l.settler.log.unnoted(); n > 0 {
@@ -308,4 +266,49 @@ func await(ctx context.Context, wake <-chan struct{}, so func() bool) bool {
 		}
 	}
 	return true
+}
+
+// heedRemains notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
+func (l *line) heedRemains(r cluster.Remains) {
+	l.remains.Store(&r)
+	l.backlog.HeedTerms(r.Terms)
+	if l.workers.lend(l.lentFor(r)) {
+		ground.Signal(l.wake)
+	}
+}
+
+// lentFor is how many of the line's workers stand for runs elsewhere.
+func (l *line) lentFor(r cluster.Remains) int {
+	part := share.Part(max(0, l.whole-r.Earlier), l.Layout.Shards(), l.Shard)
+	return l.cfg.WorkerPoolCapacity - max(0, part-r.Running)
+}
+
+// runsElsewhere reports whether a row's mark was made under a term that was given away, and under which its job still runs, or
+// whether a retired line of this process has the row. If that holder dies, the row is to be loaded again.
+func (l *line) runsElsewhere(row *store.Row) bool {
+	r := l.remains.Load()
+	switch {
+	case row.Term == 0 || r == nil:
+		return false
+	case slices.Contains(r.Terms, row.Term):
+		l.backlog.PassOver(row.Term)
+		return true
+	}
+	if !slices.ContainsFunc(r.Members, func(earlier cluster.Member) bool { return earlier.Knows(row.ID) }) {
+		return false
+	}
+	l.backlog.LetGo() // that line may take its mark back
+	return true
+}
+
+// bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is
+// under way.
+func (l *line) bears(lease *keeper.Lease) bool {
+	inDoubt, over := l.marker.doubts.under(lease)
+	l.settler.undo(lease, over...)
+	if inDoubt {
+		return true
+	}
+	// A task goes from the workers to the settler, so they are asked in this order.
+	return l.workers.bear(lease) || l.settler.owes(lease.Term)
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -36,7 +37,7 @@ func lineOf(limit int) *line {
 }
 
 func lineIn(p *process, cfg queue_job.Config) (*line, error) {
-	return newLine(p, cfg, spec{jobType: cfg.JobType, layout: share.Undivided}, nil, find.NewBacklog(0, 0))
+	return newLine(p, cfg, cluster.Spec{JobType: cfg.JobType, Layout: share.Undivided}, nil, find.NewBacklog(0, 0))
 }
 
 func processOf(log logger.Logger) *process {
@@ -115,18 +116,6 @@ func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(
 	}
 }
 
-func TestALeaseIsNamedAfterTheJobTypeAndNotTheService(t *testing.T) {
-	for _, service := range []string{"shop", "warehouse"} {
-		l, err := lineIn(processOf(silent{}), queue_job.Config{ServiceName: service, JobType: -7})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name := l.want().Name; name != "job--7" {
-			t.Error(name)
-		}
-	}
-}
-
 func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineOf(9)
@@ -187,7 +176,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 		d.startedAt.Store(d.clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
-			l, err := d.newLine(queue_job.Config{JobType: 7, FirstPullDay: 7}, spec{jobType: 7, layout: share.Undivided})
+			l, err := d.newLine(queue_job.Config{JobType: 7, FirstPullDay: 7}, cluster.Spec{JobType: 7, Layout: share.Undivided})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,33 +188,5 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 			time.Sleep(10 * 24 * time.Hour)
 			now()
 		}
-	})
-}
-
-// What a line runs under a lease that it gave away may end while a mark under its next lease is on its way.
-func TestARetiredLineWritesOutcomesUntilItsLastLeaseIsGivenAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &database{process: *processOf(silent{}), keeping: t.Context(), lines: &lineList{}}
-		l, err := d.newLine(typeWith(7), spec{jobType: 7, layout: share.Undivided})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.begin(l)
-		earlier, later := &keeper.Lease{Term: 1}, &keeper.Lease{Term: 2}
-		l.leases.add(earlier)
-		l.leases.add(later)
-		l.retires.Store(&retirement{why: replaced})
-		for _, given := range []*keeper.Lease{earlier, later} {
-			if l.writing.Err() != nil {
-				t.Errorf("nobody writes what comes of term %d", given.Term)
-			}
-			l.leases.remove(given)
-			d.finishIfFree(l)
-			time.Sleep(time.Minute)
-		}
-		if l.writing.Err() == nil {
-			t.Error("it has no lease any more, and goes on")
-		}
-		d.keepings.Wait()
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -23,8 +24,8 @@ type keyTurns struct {
 	queue    *queue
 	marker   *marker
 	backlog  *find.Backlog
-	remains  *atomic.Pointer[remains] // what still runs under earlier leases
-	roomCame chan struct{}            // the loader: rows have left the queue
+	remains  *atomic.Pointer[cluster.Remains] // what still runs under earlier leases
+	roomCame chan struct{}                    // the loader: rows have left the queue
 	restKeys restKeys
 	lookedAt time.Time // at keys whose rows are parked
 }

@@ -3,89 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/queue_job"
 )
-
-// recast is an order to change the job types of a database while it runs. Only standBy carries it out, between two looks at the
-// leases: so types, lines and leases change in one goroutine.
-//
-// A type that gets another configuration gets new lines. Its earlier lines retire: they start no more jobs, give their leases up as
-// if another instance had asked for them, and end when what they ran is written. Until then, what they run counts against the
-// limits of the new lines, and no job runs twice.
-type recast struct {
-	cast   []queue_job.Config // types that are new, or get another configuration
-	remove []int32
-	answer chan recasting
-}
-
-// recasting is the answer to a recast.
-type recasting struct {
-	retired []*line
-	err     error
-}
-
-// order has standBy carry out a recast.
-func (d *database) order(ctx context.Context, r recast) (retired []*line, err error) {
-	r.answer = make(chan recasting, 1)
-	select {
-	case d.recasts <- r:
-		done := <-r.answer
-		return done.retired, done.err
-	case <-d.patience.Done():
-		return nil, ErrStopped
-	case <-d.keeping.Done():
-		return nil, ErrStopped
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (s *standBy) recast(r recast, leaving bool) (done recasting) {
-	if leaving {
-		return recasting{err: ErrStopped}
-	}
-	gone := map[int32]bool{}
-	for i := range r.cast { // before anything changes: if one is refused, all stays as it is
-		cfg := &r.cast[i]
-		err := s.pools.provide(*cfg)
-		if err == nil {
-			err = try(cfg)
-		}
-		if err != nil {
-			return recasting{err: err}
-		}
-		gone[cfg.JobType] = true
-	}
-	for _, jobType := range r.remove {
-		gone[jobType] = true
-	}
-	stay := slices.DeleteFunc(slices.Clone(s.given), func(cfg queue_job.Config) bool { return gone[cfg.JobType] })
-	s.configure(append(stay, r.cast...))
-	s.limit(maps.Keys(s.limits))
-	for _, cfg := range r.cast {
-		s.refused.forget([]int32{cfg.JobType})
-		s.casts[cfg.JobType]++
-	}
-	if s.reconcile(&s.seen, nil, nil, false) > 0 {
-		s.castAt = time.Now()
-	}
-	for _, l := range s.lines.all() { // of earlier configurations, too
-		if slices.Contains(r.remove, l.cfg.JobType) {
-			done.retired = append(done.retired, l)
-		}
-	}
-	s.draining.Lock()
-	defer s.draining.Unlock()
-	if s.working.Err() == nil {
-		s.loops.Go(func() { s.register(s.working, r.cast) })
-	}
-	return done
-}
 
 // Add has the engine run the jobs of more types, on databases that it has opened or opens now. Their tables are there, and none of
 // the types is configured on its database. After an error, none is added.
@@ -136,7 +59,7 @@ func (e *Engine) cast(ctx context.Context, groups [][]queue_job.Config) error {
 		}
 	}
 	for _, group := range groups {
-		if _, err := e.databaseOf(&group[0]).order(ctx, recast{cast: group}); err != nil {
+		if _, err := e.databaseOf(&group[0]).coordinator.Change(ctx, cluster.Change{Cast: group}); err != nil {
 			return err
 		}
 		ctx = context.WithoutCancel(ctx) // the other databases do the same now
@@ -147,11 +70,14 @@ func (e *Engine) cast(ctx context.Context, groups [][]queue_job.Config) error {
 // Remove has the engine start no more jobs of these types, on no database. It returns a function that waits until what runs has
 // ended and is written, or until its context ends.
 func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(context.Context) error, err error) {
-	var retired []*line
+	var retired []*line // they have no lease any more, or give it up
 	for _, d := range e.databases() {
-		some, err := d.order(ctx, recast{remove: jobTypes})
+		some, err := d.coordinator.Change(ctx, cluster.Change{Remove: jobTypes})
 		d.refused.forget(jobTypes)
-		if retired = append(retired, some...); err != nil {
+		for _, m := range some {
+			retired = append(retired, m.(member).line)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("remove job types: %w", err)
 		}
 		ctx = context.WithoutCancel(ctx) // the other databases do the same now

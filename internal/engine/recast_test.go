@@ -12,6 +12,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -26,6 +27,11 @@ func typeWith(jobType int32, middleware ...queue_job.Middleware) queue_job.Confi
 
 // barren is a middleware that makes no handler.
 func barren(queue_job.Handler) queue_job.Handler { return nil }
+
+// work is what a table of jobs answers to the question which types have work: none has.
+type work struct{}
+
+func (*work) HaveWork(context.Context, []int32) (map[int32]bool, error) { return nil, nil }
 
 // inMemory is a handle that only stands for tables in memory.
 type inMemory struct {
@@ -56,11 +62,11 @@ func engineOn(t *testing.T, log *counted, configs ...queue_job.Config) *Engine {
 func (e *Engine) has() (text string) {
 	for _, d := range e.databases() {
 		var configured, lines []string
-		for _, cfg := range d.configured() {
+		for _, cfg := range d.coordinator.Configured() {
 			configured = append(configured, fmt.Sprintf("%d with %d", cfg.JobType, cfg.WorkerPoolCapacity))
 		}
-		for _, l := range d.lines.all() {
-			lines = append(lines, fmt.Sprintf("%s with %d, retired %t", l.name, l.cfg.WorkerPoolCapacity, l.retired()))
+		for _, l := range d.lines.All() {
+			lines = append(lines, fmt.Sprintf("%s with %d, held %t", l.name, l.cfg.WorkerPoolCapacity, l.held.Load() != nil))
 		}
 		slices.Sort(lines)
 		text += fmt.Sprintf("types %s; lines %s\n", strings.Join(configured, ", "), strings.Join(lines, ", "))
@@ -135,20 +141,20 @@ func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
 		table := &unlogged{}
 		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, 4, func(context.Context, *queue_job.Job) error { return nil })
 		time.Sleep(5 * time.Second)
-		before := d.lines.all()
+		before := d.lines.All()
 		for _, l := range before {
 			l.note(&store.Attempt{JobID: 1})
 		}
 		var again []queue_job.Config
-		for _, cfg := range d.configured() {
+		for _, cfg := range d.coordinator.Configured() {
 			cfg.QueueMaxSize++
 			again = append(again, cfg)
 		}
-		if _, err := d.order(t.Context(), recast{cast: again}); err != nil {
+		if _, err := d.coordinator.Change(t.Context(), cluster.Change{Cast: again}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(stopPatience + 2*time.Second)
-		for _, l := range d.lines.all() {
+		for _, l := range d.lines.All() {
 			if slices.Contains(before, l) {
 				t.Errorf("type %d still has its earlier line", l.cfg.JobType)
 			}
@@ -164,18 +170,18 @@ func TestALineThatHasEndedIsForgotten(t *testing.T) {
 		var was []weak.Pointer[line]
 		for round := range 3 {
 			time.Sleep(5 * time.Second)
-			for _, l := range d.lines.all() {
-				if !l.serving.Load() {
+			for _, l := range d.lines.All() {
+				if l.held.Load() == nil {
 					t.Fatalf("nobody works type %d", l.cfg.JobType)
 				}
 				was = append(was, weak.Make(l))
 			}
 			var again []queue_job.Config
-			for _, cfg := range d.configured() {
+			for _, cfg := range d.coordinator.Configured() {
 				cfg.QueueMaxSize = 200 + round
 				again = append(again, cfg)
 			}
-			if _, err := d.order(t.Context(), recast{cast: again}); err != nil {
+			if _, err := d.coordinator.Change(t.Context(), cluster.Change{Cast: again}); err != nil {
 				t.Fatal(err)
 			}
 		}

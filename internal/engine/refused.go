@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -84,8 +85,8 @@ func (d *database) register(ctx context.Context, configs []queue_job.Config) {
 	upkeep.Register(d.upkeepBase(), d.tables.Registry, d.patience, configs, d.retention, func(ctx context.Context, wrong map[int32]error) {
 		if len(wrong) > 0 {
 			d.refuse(configs, wrong)
-			d.order(ctx, recast{remove: slices.Collect(maps.Keys(wrong))}) // an error: the Runner stops
+			d.coordinator.Change(ctx, cluster.Change{Remove: slices.Collect(maps.Keys(wrong))}) // an error: the Runner stops
 		}
-		d.askForNew(configs)
+		d.coordinator.AskForNew(configs)
 	}).Run(ctx)
 }

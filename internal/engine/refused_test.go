@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
@@ -43,25 +44,31 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		var text bytes.Buffer
 		log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}
 		names := &nameless{silent: 9}
-		d := &database{process: *processOf(log), tables: Tables{Registry: names}, patience: context.Background(), keeping: context.Background(), recasts: make(chan recast)}
-		var removed []int32
-		go func() {
-			r := <-d.recasts
-			removed = r.remove
-			r.answer <- recasting{}
-		}()
-		d.register(t.Context(), []queue_job.Config{{JobType: 1, ServiceName: "mail"}, {JobType: 2, ServiceName: "index", TablePrefix: "shop_"}})
+		mail, index := typeWith(1), typeWith(2)
+		mail.ServiceName, index.ServiceName, index.TablePrefix = "mail", "index", "shop_"
+		r := &resting{}
+		tables := Tables{Jobs: r, Leases: r, Registry: names, Close: func() {}}
+		open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
+		d, err := openDatabase(t.Context(), open, []queue_job.Config{mail, index}, log, newPermit(), nil, listeners{}, which{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.start()
+		time.Sleep(time.Hour)
+		if err := d.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
 		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)
 		}
-		if len(names.told) != 2 || names.told[0] != (store.TypeSettings{JobType: 1, Settings: `{"config":{}}`}) {
+		if len(names.told) != 2 || names.told[0] != (store.TypeSettings{JobType: 1, Settings: `{"config":{"LoadLimit":100,"LockSecond":10,"QueueMaxSize":100,"WorkerExpirySecond":60,"WorkerPoolCapacity":2}}`}) {
 			t.Errorf("told %v", names.told)
 		}
 		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by the service that ran it first: ` +
 			`if these are two types, give one of them another JobType; if it is one that was renamed, set RenamedFrom to \"export\", or rename it for all services: ` +
 			`pqueue type rename 2 \"index\" (shop_async_job_type_tab.name); its jobs are not run here" service=index job_type=2`
-		if !slices.Equal(removed, []int32{2}) || !errors.Is(d.refused.first(), ErrOtherName) {
-			t.Errorf("removed: %v; %v", removed, d.refused.first())
+		if left := d.coordinator.Configured(); len(left) != 1 || left[0].JobType != 1 || !errors.Is(d.refused.first(), ErrOtherName) {
+			t.Errorf("left: %v; %v", left, d.refused.first())
 		}
 		if strings.Count(text.String(), "level=ERROR") != 1 || !strings.Contains(text.String(), want) {
 			t.Errorf("%s\nwant\n%s", &text, want)

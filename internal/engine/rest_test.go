@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -220,7 +221,7 @@ func TestOnlyAPauseThatIsOverCostsAStatement(t *testing.T) {
 			t.Errorf("%d statements that end pauses, and none is over", n)
 		}
 		r.over.Store(true)
-		time.Sleep(standbyEvery)
+		time.Sleep(cluster.LookEvery)
 		if r.ends.Load() == 0 {
 			t.Error("the pause of a type that this instance does not run was not ended")
 		}

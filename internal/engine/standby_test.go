@@ -2,11 +2,11 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -15,11 +15,11 @@ import (
 func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
 	l := lineOf(9)
 	row := store.Row{ID: 1, Term: 5, Lost: 2}
-	l.heedRemains(remains{terms: []int64{4, 5}})
+	l.heedRemains(cluster.Remains{Terms: []int64{4, 5}})
 	if !l.offer(lease, &row) || l.queue.knows(1) || l.settler.waiting() != 0 {
 		t.Error("it was taken in, or counted as lost")
 	}
-	l.heedRemains(remains{}) // its holder is gone
+	l.heedRemains(cluster.Remains{}) // its holder is gone
 	if !l.offer(lease, &row) || !l.settler.owes(lease.Term) {
 		t.Error("it was lost for the third time, and has not failed")
 	}
@@ -34,7 +34,7 @@ func TestWhatRunsElsewhereTakesWorkersHere(t *testing.T) {
 		return l.workers.capacity()
 	}
 	for _, c := range []struct{ elsewhere, capacity, signals int }{{0, 3, 0}, {2, 1, 1}, {2, 1, 0}, {5, 0, 1}, {0, 3, 1}} {
-		l.heedRemains(remains{running: c.elsewhere})
+		l.heedRemains(cluster.Remains{Running: c.elsewhere})
 		if got := capacity(); got != c.capacity || len(l.wake) != c.signals {
 			t.Errorf("%d run elsewhere: %d workers here, %d signals; want %d, %d", c.elsewhere, got, len(l.wake), c.capacity, c.signals)
 		}
@@ -94,44 +94,4 @@ func TestManyTypesAreTakenOneLookAfterTheOther(t *testing.T) {
 			t.Errorf("%d of %d leases are held", n, types)
 		}
 	})
-}
-
-// The holder of a lease that this instance asks for may be frozen, and its lease may last for a day. A statement may say that it has changed
-// what is the same at the next look, if reads go to a replica.
-func TestWhatDoesNotChangeHandsIsNotLookedAtMoreOftenForEver(t *testing.T) {
-	for what, soon := range map[string]func(*standBy){
-		"a type is being divided": func(s *standBy) { s.dividing = true },
-		"it asks again and again": func(s *standBy) { s.askedAt = time.Now() },
-		"it asks, and asks last longer": func(s *standBy) {
-			if time.Since(s.askedAt) > askLasts+standbyEvery { // MySQL and MariaDB keep whole seconds
-				s.askedAt = time.Now()
-			}
-		},
-		"a lease is to be handed over":   func(s *standBy) { s.away = true },
-		"nothing is about to be changed": func(*standBy) {},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &standBy{database: &database{}, began: time.Now(), chance: rand.New(rand.NewPCG(1, 2))}
-			looks := func(span time.Duration) (n int) {
-				for began := time.Now(); time.Since(began) < span; n++ {
-					soon(s)
-					time.Sleep(s.rest())
-				}
-				return n
-			}
-			const often = int(time.Second / standbySoon)
-			if n := looks(time.Second); (n >= often) == (what == "nothing is about to be changed") {
-				t.Errorf("%s: %d looks in the first second", what, n)
-			}
-			if looks(soonMax); looks(time.Minute) > 60*4 {
-				t.Errorf("%s: more than four looks a second", what)
-			}
-			soon = func(*standBy) {}
-			s.dividing, s.away, s.askedAt = false, false, time.Time{}
-			looks(soonOver + standbyEvery)
-			if s.dividing = true; looks(time.Second) < often {
-				t.Errorf("%s: the next change is not looked at soon", what)
-			}
-		})
-	}
 }

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -34,8 +36,14 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 		return nil, err
 	}
 	s := &Stepper{d: d, lines: map[int32]*line{}, term: time.Now().UnixMilli()}
-	for _, l := range d.lines.all() {
-		s.lines[l.cfg.JobType] = l
+	for _, cfg := range d.coordinator.Configured() {
+		l, err := d.newLine(cfg, cluster.Spec{JobType: cfg.JobType, Layout: share.Undivided})
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		s.lines[cfg.JobType] = l
+		d.lines.Add(l)
 	}
 	return s, nil
 }
@@ -43,6 +51,7 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 // Close ends what the stepper has opened.
 func (s *Stepper) Close() {
 	s.d.impatient(ErrStopped)
+	s.d.drain()
 	s.d.pools.release(true)
 	s.d.tables.Close()
 }
@@ -144,6 +153,11 @@ func (s *Stepper) Lose(ctx context.Context, rows []store.Row) (ran []uint64, err
 	})
 }
 
+// lease is as if it was taken under the latest term.
+func (s *Stepper) lease(ctx context.Context, l *line) *keeper.Lease {
+	return keeper.Unending(ctx, keeper.Want{Holder: l.instance, Name: l.name, Lock: time.Duration(l.cfg.LockSecond) * time.Second}, s.term)
+}
+
 // run is Run up to the end of the handlers, and then the end that it is told.
 func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) error) (ran []uint64, err error) {
 	if _, err := s.d.newest(ctx); err != nil { // the clock may have been moved
@@ -151,7 +165,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	}
 	l := s.lines[rows[0].JobType]
 	s.term++
-	lease := keeper.Unending(ctx, l.want(), s.term)
+	lease := s.lease(ctx, l)
 	var tasks, ours []*task
 	ok := true
 	for i := range rows {
@@ -178,7 +192,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, end func(*line) err
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	l.heedPause(newPauses(nil, time.Now(), time.Now())) // Due leaves out types that are paused
+	l.heedPause(&cluster.Pauses{Sent: time.Now()}) // Due leaves out types that are paused
 	l.workers.newGate()
 	s.runHeeding(l, ours)
 	return idsOf(ours), end(l)
@@ -223,7 +237,7 @@ func (s *Stepper) Schedule(ctx context.Context) error {
 		}
 		const lateMax = 5                     // statements that a busy machine holds up
 		for turns, late := 0, 0; turns < 2; { // the first turn may only begin it
-			_, err := l.schedule.Add(ctx, keeper.Unending(ctx, l.want(), s.term))
+			_, err := l.schedule.Add(ctx, s.lease(ctx, l))
 			switch {
 			case err == nil:
 				turns++

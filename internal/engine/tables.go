@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -16,14 +17,14 @@ type Tables struct {
 	Jobs       Jobs
 	Run        hidden.Run             // what handlers write; nil: they cannot
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
-	RestKeys   RestKeys               // nil: nobody tells which keys handlers have whose lease was given away
-	Layouts    Layouts                // of the types that are divided into shards
+	RestKeys   cluster.RestKeys       // nil: nobody tells which keys handlers have whose lease was given away
+	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
 	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
 	Unrun      upkeep.Unrun           // nil: nobody asks which jobs wait for nobody
-	Dormancy   Dormancy               // nil: no type is ever dormant
+	Dormancy   cluster.Dormancy       // nil: no type is ever dormant
 	Deletes    upkeep.Deletes         // nil: nothing is deleted
 	Ahead      Ahead                  // nil: nobody mends what was written while the database's clock was ahead
 	Acts       *store.Store           // nil: nobody carries out operations on many jobs

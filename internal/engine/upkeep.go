@@ -15,11 +15,11 @@ import (
 // upkept is a database as upkeep sees it.
 type upkept struct{ d *database }
 
-func (u upkept) Types() []queue_job.Config { return u.d.configured() }
-func (u upkept) Holding() context.Context  { return u.d.holding(u.d.heldLines()) }
+func (u upkept) Types() []queue_job.Config { return u.d.coordinator.Configured() }
+func (u upkept) Holding() context.Context  { return u.d.coordinator.Holding() }
 
 func (u upkept) Lines() []upkeep.Line {
-	all := u.d.lines.all()
+	all := u.d.lines.All()
 	lines := make([]upkeep.Line, len(all))
 	for i, l := range all {
 		lines[i] = upkeptLine{l}
@@ -37,7 +37,7 @@ func (u upkept) Held() []upkeep.Held {
 }
 
 func (u upkept) Turn(ctx context.Context, looks *ground.Looks, name string, minLock time.Duration) (upkeep.Turn, error) {
-	want := keeper.Want{Name: name, Holder: u.d.instance, Lock: u.d.shortestLock(), MinLock: minLock}
+	want := keeper.Want{Name: name, Holder: u.d.instance, Lock: u.d.coordinator.ShortestLock(), MinLock: minLock}
 	var leases []*keeper.Lease
 	err := looks.Look(ctx, func(ctx context.Context) (err error) {
 		leases, err = u.d.keeper.Take(ctx, []keeper.Want{want})
@@ -55,14 +55,14 @@ type clusterTurn struct {
 	d *database
 }
 
-func (t clusterTurn) BreakOff()                   { t.MinLock = 0 }
-func (t clusterTurn) Release(ctx context.Context) { t.d.release(ctx, t.Lease) }
+func (t clusterTurn) BreakOff()               { t.MinLock = 0 }
+func (t clusterTurn) Release(context.Context) { t.d.coordinator.Release(t.Lease) }
 
 // upkeptLine is a line as upkeep sees it.
 type upkeptLine struct{ l *line }
 
 func (u upkeptLine) JobType() int32 { return u.l.cfg.JobType }
-func (u upkeptLine) Shard() int     { return u.l.shard }
+func (u upkeptLine) Shard() int     { return u.l.Shard }
 func (u upkeptLine) Lease() string  { return u.l.name }
 
 func (u upkeptLine) State(now, term int64) store.LineState {

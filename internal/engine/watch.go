@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -52,15 +53,26 @@ func (d *database) idle() bool {
 
 // busy reports whether anything is at work.
 func (d *database) busy() bool {
-	return slices.ContainsFunc(d.lines.all(), func(l *line) bool {
+	return slices.ContainsFunc(d.lines.All(), func(l *line) bool {
 		return l.workers.busy()
 	})
+}
+
+// heedPause notes what an answer says of the line's type.
+func (l *line) heedPause(answer *cluster.Pauses) {
+	paused, before := slices.Contains(answer.Types, l.cfg.JobType), l.starts.allowed()
+	if l.starts.heed(paused, answer) && paused {
+		l.log.Info(l.about, "paused; what runs, runs on")
+	}
+	if before != l.starts.allowed() {
+		ground.Signal(l.wake)
+	}
 }
 
 // heedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting.
 func (d *database) heedCancellations() error {
 	var unseen []*task
-	for _, l := range d.lines.all() {
+	for _, l := range d.lines.All() {
 		l.releaseDeaf()
 		unseen = append(unseen, l.unseen()...)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -62,7 +63,13 @@ func leaseIn(t *testing.T) *keeper.Lease {
 
 // databaseOf returns the database of a line, as far as the watch needs it.
 func databaseOf(l *line) *database {
-	return &database{process: *l.process, tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: linesOf(l)}
+	return &database{process: *l.process, tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: listOf(l)}
+}
+
+func listOf(lines ...*line) *ground.List[*line] {
+	list := ground.NewList((*line).compare)
+	list.Add(lines...)
+	return list
 }
 
 // at is how a row stands that is at an attempt of a term.
@@ -239,31 +246,23 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 }
 
 // allowed is the answer to a question that is sent so long from now: that no type is paused.
-func allowed(in time.Duration) *pauses {
-	sent := time.Now().Add(in)
-	return newPauses(nil, sent, sent)
-}
+func allowed(in time.Duration) *cluster.Pauses { return &cluster.Pauses{Sent: time.Now().Add(in)} }
 
-// Looks at the leases, and a loop of its own, ask which types are paused, so an answer may come behind the answer to a later question.
 func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
 	l := lineOf(10)
 	l.cfg.JobType = 7
-	d := &database{lines: linesOf(l)}
-	lease := keeper.Unending(t.Context(), keeper.Want{Name: "job-7", Lock: time.Minute}, 1)
-	l.held.Store(lease)
-	now := time.Now()
-	d.hear(newPauses([]int32{7}, now, now))
-	d.hear(allowed(-heededFor / 2))
+	l.heedPause(&cluster.Pauses{Types: []int32{7}, Sent: time.Now()})
+	l.heedPause(allowed(-heededFor / 2))
 	if l.starts.allowed() || !l.starts.paused() {
 		t.Error("jobs may start, by the earlier answer")
 	}
-	d.hear(allowed(time.Millisecond))
+	l.heedPause(allowed(time.Millisecond))
 	if !l.starts.allowed() {
 		t.Error("no job may start, though the type is not paused any more")
 	}
 	l.starts.forget()
-	d.hear(allowed(-time.Second))
-	l.heedPause(d.pauses.Load())
+	l.heedPause(allowed(-time.Second))
+	l.heedPause(allowed(time.Millisecond))
 	if !l.starts.allowed() {
 		t.Error("a lease that was taken just now does not have the latest answer")
 	}

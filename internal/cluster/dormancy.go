@@ -1,8 +1,7 @@
-package engine
+package cluster
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -21,23 +20,22 @@ const (
 	typesTogether    = 1000             // are asked about in one statement
 )
 
-// Dormancy is what the engine needs of the tables to let types be dormant. *store.Store has it. What changes the leases is the
-// keeper's.
+// Dormancy says which types have work. *store.Store has it. What changes the leases is the keeper's.
 type Dormancy interface {
 	HaveWork(ctx context.Context, types []int32) (map[int32]bool, error)
 }
 
-// dormancy is what a database knows of types that may be dormant. A dormant type has no lease that anybody could take, and no line.
+// dormancy is what an instance knows of types that may be dormant. A dormant type has no lease that anybody could take, and no member.
 //
 // The holder lays a type down: it looks whether the type has a pending job, gives up the lease under another name, and looks again. A
-// job that is committed before that second look is found by it. The tail of every instance sees a later one, among the rows that no line
-// of the instance wants, and has the type woken. What neither sees, a look at the table finds, which one of the instances takes every
+// job that is committed before that second look is found by it. The tail of every instance sees a later one, among the rows that no
+// member there wants, and has the type woken. What neither sees, a look at the table finds, which one of the instances takes every
 // ten seconds: a job that was retried, or comes from a long transaction, or whose instance has died between the two looks.
 type dormancy struct {
 	any   atomic.Bool   // there are types that may be dormant
 	first atomic.Bool   // this instance is the one that looks at the table for all
-	wake  chan struct{} // standBy: work was noted, or a pause has ended
-	look  chan struct{} // lookForWork: somebody has asked
+	wake  chan struct{} // the loop: work was noted, or a pause has ended
+	look  chan struct{} // LookForWork: somebody has asked
 
 	mu       sync.Mutex
 	noted    map[int32]time.Time // types that had work at that moment, and may be dormant
@@ -50,32 +48,27 @@ func newDormancy() dormancy {
 	return dormancy{wake: make(chan struct{}, 1), look: make(chan struct{}, 1), noted: map[int32]time.Time{}}
 }
 
-// mayBeDormant reports whether a type is dormant if it has no lease. If the type is divided, or ever was, its leases stay.
-func (d *database) mayBeDormant(cfg *queue_job.Config) bool {
-	return cfg.DormantAfter > 0 && d.tables.Dormancy != nil
+// LooksForOthers reports whether this instance looks for new jobs although it holds no lease of a type.
+func (c *Coordinator) LooksForOthers() bool {
+	here := c.presence.Load()
+	return c.dormancy.any.Load() && here != nil && here.Context().Err() == nil
 }
 
-// looksForOthers reports whether this instance looks for new jobs although it holds no lease of a type.
-func (d *database) looksForOthers() bool {
-	here := d.presence.Load()
-	return d.dormant.any.Load() && here != nil && here.Context().Err() == nil
-}
-
-// askWhileDormant has all dormant types looked at: the tail begins, and has seen no row of theirs.
-func (d *database) askWhileDormant() {
-	if d.dormant.any.Load() {
-		d.dormant.ask(true)
+// AskWhileDormant has all dormant types looked at: the tail begins, and has seen no row of theirs.
+func (c *Coordinator) AskWhileDormant() {
+	if c.dormancy.any.Load() {
+		c.dormancy.ask(true)
 	}
 }
 
-// noteWork notes that there is work of a type that no line of this instance wants. If the type is dormant, the next look at the leases
+// NoteWork notes that there is work of a type that no member of this instance wants. If the type is dormant, the next look at the leases
 // wakes it, and comes at once.
-func (d *database) noteWork(jobType int32) {
-	if !d.dormant.any.Load() {
+func (c *Coordinator) NoteWork(jobType int32) {
+	if !c.dormancy.any.Load() {
 		return
 	}
-	if cfg := d.configOf(jobType); cfg != nil && d.mayBeDormant(cfg) {
-		d.dormant.note(jobType)
+	if cfg := c.configOf(jobType); cfg != nil && c.mayBeDormant(cfg) {
+		c.dormancy.note(jobType)
 	}
 }
 
@@ -114,11 +107,13 @@ func (d *dormancy) forget(jobType int32) {
 }
 
 // wakeNoted wakes the dormant types of which work was noted before a look at the leases was sent, and returns them.
-func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[string]bool, layouts map[int32]share.Layout) (woken map[int32]bool, err error) {
-	if s.leaving() {
+func (c *Coordinator) wakeNoted(
+	ctx context.Context, sent time.Time, there map[string]bool, layouts map[int32]share.Layout,
+) (woken map[int32]bool, err error) {
+	if c.leaving() {
 		return nil, nil
 	}
-	types := s.dormant.heed(sent, func(jobType int32) bool { return there[share.TypeLease(jobType)] || layouts[jobType] > 0 })
+	types := c.dormancy.heed(sent, func(jobType int32) bool { return there[share.TypeLease(jobType)] || layouts[jobType] > 0 })
 	if len(types) == 0 {
 		return nil, nil
 	}
@@ -127,62 +122,64 @@ func (s *standBy) wakeNoted(ctx context.Context, sent time.Time, there map[strin
 	for _, jobType := range types {
 		woken[jobType] = true
 		name := share.TypeLease(jobType)
-		if names = append(names, name); s.configOf(jobType) != nil {
+		if names = append(names, name); c.configOf(jobType) != nil {
 			own = append(own, name)
 		}
 	}
-	if err = s.keeper.Wake(ctx, names); err == nil && len(own) > 0 {
-		err = s.keeper.Make(ctx, own) // of types that were never awake
+	if err = c.Keeper.Wake(ctx, names); err == nil && len(own) > 0 {
+		err = c.Keeper.Make(ctx, own) // of types that were never awake
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, jobType := range types {
-		s.dormant.forget(jobType)
+		c.dormancy.forget(jobType)
 	}
 	return woken, nil
 }
 
-// idle is since when a line has had nothing to do, as looks at the leases have seen it.
+// idle is since when a member has had nothing to do, as looks at the leases have seen it.
 type idle struct {
 	since time.Time
-	ended ends
+	ended Ended
 }
 
 // asleep says which types are dormant from now on: those that others have laid down, and those that this instance holds, and that have had
 // nothing to do for long enough and have no job in the table. It looks at a few types at a time: each that is laid down takes some
 // statements, and there may be thousands whose work ended together.
-func (s *standBy) asleep(v *share.View) (types map[int32]bool) {
-	if !s.dormant.any.Load() {
+func (c *Coordinator) asleep(v *share.View) (types map[int32]bool) {
+	if !c.dormancy.any.Load() {
 		return nil
 	}
-	s.dormant.first.Store(!slices.ContainsFunc(v.Present, func(id string) bool { return id < s.keeper.ID() }))
+	c.dormancy.first.Store(!slices.ContainsFunc(v.Present, func(id string) bool { return id < c.Keeper.ID() }))
 	awake := map[int32]bool{}
 	for _, l := range v.Leases {
 		awake[l.JobType] = true
 	}
-	was, without := s.idle, s.dormant.without()
-	s.idle, types = map[*line]idle{}, map[int32]bool{}
-	lines := s.lines.all()
+	was, without := c.idle, c.dormancy.without()
+	c.idle, types = map[*seat]idle{}, map[int32]bool{}
+	seats := c.seats.All()
 	const few, oneOf = 3, 200
-	most := max(few, len(lines)/oneOf)
-	for _, l := range lines {
+	most := max(few, len(seats)/oneOf)
+	for _, s := range seats {
 		switch {
-		case !s.mayBeDormant(&l.cfg) || l.layout != share.Undivided || l.retired() || v.Layouts[l.jobType] > 0:
-		case !l.serving.Load() && !awake[l.jobType]:
-			types[l.jobType] = true
-		case l.serving.Load():
-			next := idle{time.Now(), l.counts.ends()}
-			if last, known := was[l]; known && last.ended == next.ended && l.queue.inMemory() == 0 && l.quiet() {
+		case !c.mayBeDormant(s.cfg) || s.Layout != share.Undivided || s.retired() || v.Layouts[s.JobType] > 0:
+		case !s.serves() && !awake[s.JobType]:
+			types[s.JobType] = true
+		case s.serves():
+			next := idle{since: time.Now()}
+			ended, isIdle := s.Idle()
+			if last, known := was[s]; known && last.ended == ended && isIdle {
 				next.since = last.since
 			}
-			s.idle[l] = next
+			next.ended = ended
+			c.idle[s] = next
 			switch {
-			case time.Since(next.since) < max(l.cfg.DormantAfter, l.want().MinLock):
-			case without[l.jobType]:
-				types[l.jobType] = true
+			case time.Since(next.since) < max(s.cfg.DormantAfter, s.minLock()):
+			case without[s.JobType]:
+				types[s.JobType] = true
 			case most > 0:
-				s.dormant.ask(false, l.jobType)
+				c.dormancy.ask(false, s.JobType)
 				most--
 			}
 		}
@@ -191,18 +188,17 @@ func (s *standBy) asleep(v *share.View) (types map[int32]bool) {
 }
 
 // layDown gives up the lease of a type that has had nothing to do, so that nobody takes it, and looks once more whether there is work.
-func (d *database) layDown(l *line, lease *keeper.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), stopPatience)
-	defer cancel()
-	if err := d.keeper.LayDown(ctx, lease); err != nil {
-		d.log.Warn(l.about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
-	}
-	if work, err := d.tables.Dormancy.HaveWork(ctx, []int32{l.cfg.JobType}); err != nil || work[l.cfg.JobType] {
-		d.dormant.note(l.cfg.JobType)
-	}
+func (c *Coordinator) layDown(s *seat, lease *keeper.Lease) {
+	c.lastly(s.About(), lease, func(ctx context.Context) error {
+		err := c.Keeper.LayDown(ctx, lease)
+		if work, errWork := c.Tables.Dormancy.HaveWork(ctx, []int32{s.JobType}); errWork != nil || work[s.JobType] {
+			c.dormancy.note(s.JobType)
+		}
+		return err
+	})
 }
 
-// ask has lookForWork look whether types have work; all: whether any has.
+// ask has LookForWork look whether types have work; all: whether any has.
 func (d *dormancy) ask(all bool, types ...int32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,11 +212,11 @@ func (d *dormancy) ask(all bool, types ...int32) {
 	ground.Signal(d.look)
 }
 
-// askForNew has lookForWork look whether types have work that are new here, and are in the table by now.
-func (d *database) askForNew(configs []queue_job.Config) {
+// AskForNew has LookForWork look whether types have work that are new here, and are in the table by now.
+func (c *Coordinator) AskForNew(configs []queue_job.Config) {
 	for _, cfg := range configs {
-		if d.mayBeDormant(&cfg) {
-			d.dormant.ask(false, cfg.JobType)
+		if c.mayBeDormant(&cfg) {
+			c.dormancy.ask(false, cfg.JobType)
 		}
 	}
 }
@@ -243,50 +239,49 @@ func (d *dormancy) without() map[int32]bool {
 	return none
 }
 
-// lookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance asks for all
+// LookForWork looks, until ctx ends, whether types have work about which somebody asks. Every now and then, one instance asks for all
 // types, even if it has no configuration for them.
-func (d *database) lookForWork(ctx context.Context) {
+func (c *Coordinator) LookForWork(ctx context.Context) {
 	var looks ground.Looks
 	for next := time.Now(); ctx.Err() == nil; {
 		if !time.Now().Before(next) {
 			next = time.Now().Add(lookForWorkEvery)
-			if d.dormant.first.Load() {
-				d.dormant.ask(true)
+			if c.dormancy.first.Load() {
+				c.dormancy.ask(true)
 			}
 		}
 		rest := time.Until(next)
-		if d.errlog.On(ctx, "look for work of dormant types", d.answerAsked(&looks)) {
+		if c.Errlog.On(ctx, "look for work of dormant types", c.answerAsked(&looks)) {
 			rest = lookForWorkAgain
 		}
-		ground.Wait(ctx, rest, d.dormant.look)
+		ground.Wait(ctx, rest, c.dormancy.look)
 	}
 }
 
 // answerAsked looks for what was asked. Types that have work, and that this instance does not serve, are noted.
-func (d *database) answerAsked(looks *ground.Looks) error {
-	asked, all := d.dormant.takeAsked()
+func (c *Coordinator) answerAsked(looks *ground.Looks) error {
+	asked, all := c.dormancy.takeAsked()
 	for types := range slices.Chunk(asked, typesTogether) {
-		if err := d.lookForWorkOf(looks, types); err != nil {
-			d.dormant.ask(all, asked...)
+		if err := c.lookForWorkOf(looks, types); err != nil {
+			c.dormancy.ask(all, asked...)
 			return err
 		}
 	}
 	if !all {
 		return nil
 	}
-	err := d.lookForWorkOf(looks, nil)
+	err := c.lookForWorkOf(looks, nil)
 	if err != nil {
-		d.dormant.ask(true)
+		c.dormancy.ask(true)
 	}
 	return err
 }
 
-func (d *database) lookForWorkOf(looks *ground.Looks, types []int32) error {
+func (c *Coordinator) lookForWorkOf(looks *ground.Looks, types []int32) error {
 	var work map[int32]bool
-	lines := d.heldLines()
-	holding := d.holding(lines)
+	served, holding := c.held(), c.Holding()
 	err := looks.Look(holding, func(ctx context.Context) (err error) {
-		work, err = d.tables.Dormancy.HaveWork(ctx, types)
+		work, err = c.Tables.Dormancy.HaveWork(ctx, types)
 		return err
 	})
 	none := map[int32]bool{}
@@ -294,14 +289,14 @@ func (d *database) lookForWorkOf(looks *ground.Looks, types []int32) error {
 		switch {
 		case !has:
 			none[jobType] = true
-		case len(lines.ofType(jobType)) == 0:
-			d.dormant.note(jobType)
+		case !served[jobType]:
+			c.dormancy.note(jobType)
 		}
 	}
 	if len(types) > 0 {
-		d.dormant.mu.Lock()
-		d.dormant.none = none
-		d.dormant.mu.Unlock()
+		c.dormancy.mu.Lock()
+		c.dormancy.none = none
+		c.dormancy.mu.Unlock()
 	}
 	return ground.UnlessOver(holding, err)
 }

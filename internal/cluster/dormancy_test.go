@@ -1,4 +1,4 @@
-package engine
+package cluster
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (w *work) HaveWork(_ context.Context, types []int32) (map[int32]bool, error
 }
 
 func TestWhoLaysATypeDownLooksForWorkOnceMore(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, x := range map[string]struct {
 		work  work
 		noted bool
 	}{
@@ -66,13 +66,10 @@ func TestWhoLaysATypeDownLooksForWorkOnceMore(t *testing.T) {
 		"the type is not known": {work{types: map[int32]bool{}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := &vanishing{}
-			d := &database{process: *processOf(silent{}), about: t.Context(), patience: t.Context(), tables: Tables{Dormancy: &c.work}, dormant: newDormancy()}
-			d.keeper = keeper.New(t.Context(), v, "shop@host/1", "a1b2c3d4e5f6", func(error) {})
-			l, _ := lineIn(&d.process, queue_job.Config{JobType: 7})
-			d.layDown(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-7"}, 1))
-			if _, noted := d.dormant.noted[7]; noted != c.noted || len(c.work.asked) != 1 {
-				t.Errorf("noted: %v, want %v; asked %v", noted, c.noted, c.work.asked)
+			c := coordinatorOf(t, Tables{Dormancy: &x.work}, queue_job.Config{JobType: 7})
+			c.layDown(c.byName["job-7"], keeper.Unending(t.Context(), keeper.Want{Name: "job-7"}, 1))
+			if _, noted := c.dormancy.noted[7]; noted != x.noted || len(x.work.asked) != 1 {
+				t.Errorf("noted: %v, want %v; asked %v", noted, x.noted, x.work.asked)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package engine
+package cluster
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// RestKeys is what the engine needs of the tables to tell the next holder of a lease which keys handlers still have. *store.Store has
-// it; its methods carry the contracts.
+// RestKeys is what tells the next holder of a lease which keys handlers still have. *store.Store has it; its methods carry the contracts.
 type RestKeys interface {
 	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
 	DropRestKeys(ctx context.Context, rest string, rows int) error
@@ -34,15 +33,15 @@ const (
 	keysMax   = 5 * time.Second        // then the lease is given away without them, so that its jobs do not wait longer
 )
 
-// writeRestKeys writes which keys the handlers have that run under a lease, if the line limits keys, handlers have some, and the table
+// writeRestKeys writes which keys the handlers have that run under a lease, if the member limits keys, handlers have some, and the table
 // does not say so already.
-func (d *database) writeRestKeys(ctx context.Context, l *line, lease *keeper.Lease, k *keysTold) error {
+func (c *Coordinator) writeRestKeys(ctx context.Context, s *seat, lease *keeper.Lease, k *keysTold) error {
 	now := time.Now()
-	if l.queue.keys.most == 0 || d.tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
+	if c.Tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
 		return nil
 	}
-	keys := l.keysUnder(lease)
-	if k.rows == 0 && len(keys) == 0 || k.rows > 0 && len(keys) == k.n && now.Sub(k.at) < keysAgain {
+	keys, limited := s.KeysUnder(lease)
+	if !limited || k.rows == 0 && len(keys) == 0 || k.rows > 0 && len(keys) == k.n && now.Sub(k.at) < keysAgain {
 		return nil
 	}
 	if k.tried.IsZero() {
@@ -53,28 +52,24 @@ func (d *database) writeRestKeys(ctx context.Context, l *line, lease *keeper.Lea
 			return nil
 		}
 		k.said = true
-		l.log.Warn(l.about, fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: the table does not take it", lease.Name, len(keys)))
+		c.Log.Warn(s.About(), fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: "+
+			"the table does not take it", lease.Name, len(keys)))
 		return nil
 	}
 	rows := max(k.rows, 1+len(keys)/store.RestKeysTogether)
 	k.turn++
-	if err := d.tables.RestKeys.WriteRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
+	if err := c.Tables.RestKeys.WriteRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
 		return err
 	}
 	k.rows, k.n, k.at = rows, len(keys), time.Now()
 	return nil
 }
 
-// keysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
-func (l *line) keysUnder(lease *keeper.Lease) []string {
-	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.lease == lease && t.Group() != "" }))
-}
-
 // dropRestKeys deletes what was told of a lease that is no more. If that fails, it is deleted with the old lines.
-func (d *database) dropRestKeys(lease *keeper.Lease, rows int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.patience), takeMax)
+func (c *Coordinator) dropRestKeys(lease *keeper.Lease, rows int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Life), takeMax)
 	defer cancel()
-	d.errlog.On(ctx, "drop the keys of a rest", d.tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
+	c.Errlog.On(ctx, "drop the keys of a rest", c.Tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
 }
 
 func restOf(lease *keeper.Lease) string { return share.Remains(lease.Name, lease.Term) }

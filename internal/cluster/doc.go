@@ -1,0 +1,48 @@
+// Package cluster says which leases are this instance's. It takes and gives leases, and tells members when they have one. It knows
+// nothing of jobs: a member does, and how one works is its own affair.
+//
+//	shedlock_tab ──look──► snapshot: leases, layouts, limits, pauses
+//	                          │
+//	            types: what the application gives, within the limits
+//	                          ▼
+//	            reconcile: seats that are not to be any more retire, missing ones are made
+//	                          ▼
+//	            share: which leases to give, to take, to ask for ──► keeper
+//
+//	A seat, and its lease (state):
+//
+//	             take             give up             nothing starts any more            all is written
+//	  offered ─────────► serving ─────────► giving up ─────────────────────► draining ────────────────► ended
+//	     ▲                  └───── lost, or the process stops ──────────────────┘ │                       │
+//	     └───────────── unless it retires ────────────────────────────────────────┘           Member.End, if it has
+//	                                                                                          retired, and was the last
+//
+// # One loop
+//
+// A Coordinator is one for each database. Twice a second, or every 20 ms while a lease is about to change hands, it looks at all
+// leases with one statement (coordinator.go), and acts on what it has seen. Types, seats and leases change in its goroutine alone; a
+// Change is an order to it. What takes longer has a goroutine of its own: each lease while members serve under it and drain, the end of
+// a pause, the look for work of dormant types. How long until the next look is a matter of pace.go.
+//
+// # A seat for each lease
+//
+// What a member is made for never changes: type, configuration, layout, shard (Spec). After each look, reconcile compares the seats with
+// what the types are to be. Whatever the reason is why a seat retires, it does so in one way: it gives its lease up, and ends when what
+// it has run is written. The reason only says what becomes of the lease: it is free, closed until a later layout opens it, or laid down.
+//
+// # A lease that is given away
+//
+// A seat is offered its next lease as soon as nothing starts under the last one, though that may drain for hours. If somebody waits
+// for it, the lease lives on under another name, as a rest, and its name goes to whoever asks (handover.go). The rest says how many
+// handlers run and which keys they have; the next holder's member heeds that (Remains), as it heeds what retired members here still run.
+//
+// # Pauses
+//
+// Each look says which types are paused, and members that serve hear it before anything else is sent. If looks are late, a loop of its own
+// asks, through the connections for jobs, so no lease that takes long to be taken hides a pause (pauses.go).
+//
+// # What it asks of others
+//
+// Process has the tables, the keeper that renews the leases, and what the process wants to hear. A Member is made by Members; the engine's
+// lines are members. The rules of sharing are in package share, and the proof that the gifts come to an end.
+package cluster

@@ -1,0 +1,220 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// giveAway gives a lease back as soon as nothing runs under it, and what has run is written. If another instance asks for the
+// lease, and that takes longer than a moment, it gives the lease's name away: the other instance goes on at once, and what runs
+// here runs on under its old term.
+func (c *Coordinator) giveAway(s *seat, t *tenure) {
+	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
+	lease := t.lease
+	ground.Sleep(lease.Context(), s.turn)
+	began, r := time.Now(), rest{}
+	wait := ground.Backoff{First: time.Millisecond + s.turn, Longest: longest}
+	for s.Bears(lease) && ground.Sleep(lease.Context(), wait.Next()) {
+		if time.Since(began) >= moment {
+			c.tellRest(s, t, &r)
+		}
+	}
+	cause := context.Cause(lease.Context())
+	isLost := errors.Is(cause, keeper.ErrLost)
+	switch {
+	case cause == nil:
+		s.end(t)
+		c.LeaseLog.Ended(lease, s.howGiven(t), c.Clock.Now())
+		switch r := s.retirement(); r.why {
+		case divided:
+			c.lastly(s.About(), lease, func(ctx context.Context) error { return c.Keeper.Close(ctx, lease, int64(r.until)) })
+		case laidDown:
+			c.layDown(s, lease)
+		default:
+			c.Release(lease)
+		}
+	case isLost:
+		s.end(t)
+		c.LeaseLog.Ended(lease, store.Lost, c.Clock.Now())
+	}
+	// If a stop has ended the wait, handlers may have their keys until the rest has ended.
+	if r.keys.rows > 0 && (cause == nil || isLost) {
+		c.dropRestKeys(lease, r.keys.rows)
+	}
+}
+
+// Release gives a lease back.
+func (c *Coordinator) Release(lease *keeper.Lease) {
+	c.lastly(c.About, lease, func(ctx context.Context) error {
+		_, err := c.Keeper.Release(ctx, lease)
+		return err
+	})
+}
+
+// lastly sends the last statement about a lease, although the process ends.
+func (c *Coordinator) lastly(about context.Context, lease *keeper.Lease, statement func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Life), stopPatience)
+	defer cancel()
+	if err := statement(ctx); err != nil {
+		c.Log.Warn(about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
+	}
+}
+
+// howGiven says in which way a seat gives a lease away.
+func (s *seat) howGiven(t *tenure) string {
+	if t.wanted.Load() && !s.retired() {
+		return store.Asked
+	}
+	return store.Released
+}
+
+// rest is what still runs under a lease that is given away, as the table has it.
+type rest struct {
+	told    bool // the lease has its other name
+	running int
+	at      time.Time // when that was written
+	keys    keysTold
+	again   time.Time // before, nothing is sent: a statement has failed
+	wait    ground.Backoff
+}
+
+// tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then. After a
+// statement that failed it waits, longer each time: handlers may run for hours.
+func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest) {
+	if time.Now().Before(r.again) {
+		return
+	}
+	holding := t.lease.Context()
+	statement, cancel := context.WithTimeout(holding, takeMax)
+	defer cancel()
+	if !c.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r)) {
+		r.wait.Reset()
+		return
+	}
+	r.again = time.Now().Add(r.wait.Next())
+}
+
+func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *rest) (err error) {
+	const every = 500 * time.Millisecond
+	lease := t.lease
+	running, began := s.Running(lease), c.Clock.Now()
+	var errKeys error
+	if r.told {
+		errKeys = c.writeRestKeys(ctx, s, lease, &r.keys)
+	}
+	switch {
+	case !r.told && t.wanted.Load():
+		if err = c.writeRestKeys(ctx, s, lease, &r.keys); err != nil {
+			return err // the next holder would not know of them
+		}
+		err = c.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))
+		if r.told = err == nil; r.told {
+			c.LeaseLog.Ended(lease, s.howGiven(t), began)
+		}
+	case r.told && running < r.running && time.Since(r.at) >= every:
+		err = c.Keeper.NoteRunning(ctx, lease, running)
+	default:
+		return errKeys
+	}
+	if err == nil {
+		r.running, r.at = running, time.Now()
+	}
+	return errors.Join(errKeys, err)
+}
+
+// heedRemains lets the members heed what still runs elsewhere.
+func (c *Coordinator) heedRemains(v *share.View) {
+	all := c.seats.All()
+	busy := slices.DeleteFunc(slices.Clone(all), func(s *seat) bool { return !s.Busy() })
+	for _, s := range all {
+		s.Heed(s.remains(v.Rests, c.Keeper.ID(), busy))
+	}
+}
+
+// farewell is how an instance leaves.
+type farewell struct {
+	leaves chan struct{} // closed: Stop was called
+	gone   chan struct{} // closed: nobody can be expected to take over what this instance still has
+	said   bool          // the others know that it leaves
+	over   bool          // nobody is expected to take over what is left
+}
+
+// Leave has others take over, as long as that takes no longer than a moment.
+func (c *Coordinator) Leave(ctx context.Context) {
+	close(c.leaves)
+	ground.Wait(ctx, leaveMax, c.gone)
+}
+
+func (c *Coordinator) leaving() bool {
+	select {
+	case <-c.leaves:
+		return true
+	default:
+		return false
+	}
+}
+
+// sayFarewell says that this instance is about to stop: leases do not fall to it any more, and others ask for what it has.
+func (c *Coordinator) sayFarewell(ctx context.Context) {
+	here := c.presence.Load()
+	if c.said || here == nil || here.Context().Err() != nil {
+		return
+	}
+	c.said = !c.Errlog.On(ctx, "say farewell", c.Keeper.NoteRunning(ctx, here, share.Leaves))
+}
+
+// Drain waits until all that runs has ended and is written, and gives the leases back. If ctx ends first, it waits a little for the
+// handlers that heed the end of their contexts, and returns the members whose handlers run on. Their leases are not given back: they
+// expire, and the handlers have until then to end.
+func (c *Coordinator) Drain(ctx context.Context) (deaf []Member) {
+	stuck := c.drain(ctx, c.seats.All())
+	if ctx.Err() != nil && len(stuck) > 0 {
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+		defer cancel()
+		stuck = c.drain(patience, stuck)
+	}
+	for _, s := range stuck {
+		deaf = append(deaf, s.Member)
+	}
+	return deaf
+}
+
+func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) {
+	drained := make([]bool, len(seats))
+	var draining sync.WaitGroup
+	for i, s := range seats {
+		draining.Go(func() {
+			if drained[i] = s.Drain(ctx, s.bearsNone); !drained[i] {
+				return
+			}
+			for _, t := range s.unended() {
+				s.end(t)
+				c.LeaseLog.Ended(t.lease, store.Released, c.Clock.Now())
+				c.Release(t.lease)
+			}
+		})
+	}
+	draining.Wait()
+	for i, s := range seats {
+		if !drained[i] {
+			stuck = append(stuck, s)
+		}
+	}
+	return stuck
+}
+
+// Gone gives the lease back that says that this instance is here.
+func (c *Coordinator) Gone() {
+	if here := c.presence.Load(); here != nil {
+		c.Release(here)
+	}
+}

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const (
+	LookEvery = 500 * time.Millisecond // between looks at the leases
+	lookSoon  = 20 * time.Millisecond  // while a lease is about to change hands
+	soonMax   = 10 * time.Second       // if it has not changed hands by then, whoever has it may be frozen, or what is written has no effect
+	lookFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there
+	askLasts  = time.Second            // then the asker asks again, if it still wants the lease
+	arriveMax = time.Second            // how long another instance may be stopping that did not see this one come
+
+	// soonOver is how long nothing is about to change hands until that is over: whoever asks in vain asks again within that time. In some
+	// databases, an ask lasts for half a second longer.
+	soonOver = 2*askLasts + LookEvery
+)
+
+// pace says when the next look is to come.
+type pace struct {
+	began     time.Time
+	chance    *rand.Rand
+	dividing  bool      // a type is being divided anew: the next step is near
+	away      bool      // a lease of this instance is to be handed over
+	company   bool      // the last look showed other instances, even if they are about to stop
+	askedAt   time.Time // when this instance last asked for a lease
+	castAt    time.Time // when a type last got another configuration: its lease is about to come free
+	leftAt    time.Time // when it was first seen that Stop was called
+	drainAt   time.Time // when it was first seen that this instance is drained; zero: it is not
+	soonSince time.Time // a lease has been about to change hands since then; zero: none is
+	soonAt    time.Time // when that was seen last
+	expires   time.Time // when the first lease of another instance does, as it looks now
+}
+
+func newPace() pace {
+	return pace{began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+}
+
+// rest is how long until the next look. Instances that started together need not look together.
+func (p *pace) rest() time.Duration {
+	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
+	soon := p.dividing || p.away || lately(p.leftAt, leaveMax) || lately(p.drainAt, leaveMax) ||
+		lately(p.askedAt, askLasts) || lately(p.castAt, askLasts)
+	if !lately(p.soonAt, soonOver) {
+		p.soonSince = time.Time{}
+	}
+	if soon {
+		if p.soonAt = time.Now(); p.soonSince.IsZero() {
+			p.soonSince = p.soonAt
+		}
+		if lately(p.soonSince, soonMax) {
+			return lookSoon
+		}
+	}
+	if p.company && lately(p.began, arriveMax) {
+		return lookFirst
+	}
+	rest := LookEvery*3/4 + time.Duration(p.chance.Int64N(int64(LookEvery/4)))
+	if left := time.Until(p.expires); left > 0 { // a holder that lives renews its lease long before
+		const little = 2 * time.Millisecond
+		rest = min(rest, left+little)
+	}
+	return rest
+}
+
+// heedExpiry notes when the first lease of a job type expires that another instance has, so that the next look may come right
+// behind.
+func (c *Coordinator) heedExpiry(seen []store.Seen) {
+	c.expires = time.Time{}
+	now := time.Now()
+	for _, row := range seen {
+		if row.Free || c.serves(row.Name) {
+			continue
+		}
+		if jobType, _, ok := share.ParseType(row.Name); !ok || c.configOf(jobType) == nil {
+			continue
+		}
+		if at := now.Add(time.Duration(row.Left * float64(time.Second))); c.expires.IsZero() || at.Before(c.expires) {
+			c.expires = at
+		}
+	}
+}
+
+// serves reports whether this instance serves the lease of a type.
+func (c *Coordinator) serves(lease string) bool {
+	s := c.byName[lease]
+	return s != nil && s.serves()
+}
+
+// heedDrain notes when this instance began to be drained, and says so.
+func (c *Coordinator) heedDrain(drained bool) {
+	switch {
+	case drained && c.drainAt.IsZero():
+		c.drainAt = time.Now()
+		c.Log.Info(c.About, "this instance is drained: it gives its leases to the others, until Undrain is called or the time is over")
+	case !drained && !c.drainAt.IsZero():
+		c.drainAt = time.Time{}
+		c.Log.Info(c.About, "this instance is drained no more: it takes its part of the leases again")
+	}
+}
+
+// open is a lease that waits for somebody to take it, or to ask for it.
+type open struct {
+	free  bool
+	since time.Time
+}
+
+// heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie. What an instance that
+// is drained took too soon, it would have to give away again.
+func (c *Coordinator) heedOpen(leases []share.Lease, drained bool) {
+	lies := LookEvery / 2
+	if drained {
+		lies = lieMax
+	}
+	c.away = false
+	now := time.Now()
+	for i := range leases {
+		l := &leases[i]
+		c.away = c.away || l.Away && l.Holder == c.Keeper.ID()
+		was, known := c.open[l.Name]
+		switch {
+		case !l.Free && !l.Away:
+			delete(c.open, l.Name)
+		case !known || was.free != l.Free:
+			c.open[l.Name] = open{l.Free, now}
+		case l.Left == c.Keeper.ID(): // it has handed the lease over, and whoever asked for it may be gone
+			l.Waited = now.Sub(was.since) >= max(2*LookEvery, lies)
+		default:
+			l.Waited = now.Sub(was.since) >= lies
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The holder of a lease that this instance asks for may be frozen, and its lease may last for a day. A statement may say that it has changed
+// what is the same at the next look, if reads go to a replica.
+func TestWhatDoesNotChangeHandsIsNotLookedAtMoreOftenForEver(t *testing.T) {
+	for what, soon := range map[string]func(*pace){
+		"a type is being divided": func(p *pace) { p.dividing = true },
+		"it asks again and again": func(p *pace) { p.askedAt = time.Now() },
+		"it asks, and asks last longer": func(p *pace) {
+			if time.Since(p.askedAt) > askLasts+LookEvery { // MySQL and MariaDB keep whole seconds
+				p.askedAt = time.Now()
+			}
+		},
+		"a lease is to be handed over":   func(p *pace) { p.away = true },
+		"nothing is about to be changed": func(*pace) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPace()
+			looks := func(span time.Duration) (n int) {
+				for began := time.Now(); time.Since(began) < span; n++ {
+					soon(&p)
+					time.Sleep(p.rest())
+				}
+				return n
+			}
+			const often = int(time.Second / lookSoon)
+			if n := looks(time.Second); (n >= often) == (what == "nothing is about to be changed") {
+				t.Errorf("%s: %d looks in the first second", what, n)
+			}
+			if looks(soonMax); looks(time.Minute) > 60*4 {
+				t.Errorf("%s: more than four looks a second", what)
+			}
+			soon = func(*pace) {}
+			p.dividing, p.away, p.askedAt = false, false, time.Time{}
+			looks(soonOver + LookEvery)
+			if p.dividing = true; looks(time.Second) < often {
+				t.Errorf("%s: the next change is not looked at soon", what)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+)
+
+const (
+	askEvery = 500 * time.Millisecond // which types are paused, if the looks at the leases do not say so
+
+	// pausesLate after the last answer, whoever looks at the leases twice a second is late with the next one. Until then, a look takes so
+	// little time that what it says lasts for a second, and whoever asks now has an answer before the last one has ended.
+	pausesLate = askEvery + 150*time.Millisecond
+
+	endLongest = 10 * time.Second // a statement that ends pauses may wait for whoever else writes into the rows of the types
+)
+
+// Pauses is the table's answer to the question which types are paused.
+type Pauses struct {
+	Types []int32
+	Sent  time.Time // when it was asked
+	Took  time.Duration
+}
+
+// pausing is what a coordinator knows of pauses.
+type pausing struct {
+	latest atomic.Pointer[Pauses] // the latest answer
+	looks  ground.Looks           // askForPauses'
+	ending atomic.Bool            // a statement that ends pauses is under way
+}
+
+// hear keeps an answer for the members whose leases are taken next, and tells those that serve. Answers may overtake each other.
+func (c *Coordinator) hear(answer *Pauses) {
+	for {
+		known := c.pauses.latest.Load()
+		if known != nil && answer.Sent.Before(known.Sent) {
+			return
+		}
+		if c.pauses.latest.CompareAndSwap(known, answer) {
+			break
+		}
+	}
+	for _, s := range c.seats.All() {
+		if s.held() != nil {
+			s.Hear(answer)
+		}
+	}
+}
+
+// AskForPauses asks, until ctx ends, which types are paused, as long as no look at the leases says so in time: looks share a connection with
+// what takes, renews and gives back leases, and wait for it. Mostly it sends nothing.
+func (c *Coordinator) AskForPauses(ctx context.Context) {
+	const doing = "look for pauses"
+	var own *Pauses // the last answer that it has got
+	again := ground.Backoff{Longest: askEvery}
+	for rest := askEvery; ground.Sleep(ctx, rest); {
+		known := c.pauses.latest.Load()
+		if rest = askEvery; known == nil { // no look was answered yet, so no lease was taken
+			continue
+		}
+		if left := pausesLate - time.Since(known.Sent.Add(known.Took)); known != own && left > 0 {
+			c.Errlog.On(ctx, doing, nil)
+			rest = left
+			continue
+		}
+		answer, err := c.askOnce()
+		if c.Errlog.On(ctx, doing, err) {
+			rest = again.Next()
+		} else {
+			again.Reset()
+		}
+		own = cmp.Or(answer, own)
+	}
+}
+
+// askOnce tells those that serve which types are paused. If nobody does, it does not ask, and the answer is nil.
+func (c *Coordinator) askOnce() (answer *Pauses, err error) {
+	if len(c.held()) == 0 {
+		return nil, nil
+	}
+	var types []int32
+	holding, sent := c.Holding(), time.Now()
+	err = c.pauses.looks.Look(holding, func(ctx context.Context) (err error) {
+		types, err = c.Tables.Pauses.Paused(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, ground.UnlessOver(holding, err)
+	}
+	answer = &Pauses{types, sent, time.Since(sent)}
+	c.hear(answer)
+	return answer, nil
+}
+
+// heedOver ends the pauses of which a look has shown that they are over: of all types, since those who run them may be older versions. The
+// look does not wait for it. If it fails, the next look shows the same pauses.
+func (c *Coordinator) heedOver(types []int32) {
+	if len(types) == 0 || c.pauses.ending.Swap(true) {
+		return
+	}
+	begun := c.Working(func(working context.Context) {
+		c.Go(func() {
+			defer c.pauses.ending.Store(false)
+			c.endPauses(working, types)
+		})
+	})
+	if !begun {
+		c.pauses.ending.Store(false)
+	}
+}
+
+func (c *Coordinator) endPauses(working context.Context, types []int32) {
+	ctx, cancel := context.WithTimeout(working, endLongest)
+	defer cancel()
+	ended, err := c.Tables.Pauses.EndPauses(ctx, types)
+	if c.Errlog.On(working, "end pauses", err) || ended == 0 { // somebody else has ended them
+		return
+	}
+	for _, jobType := range types {
+		c.Log.Info(c.About, fmt.Sprintf("the pause of job type %d is over", jobType))
+	}
+	ground.Signal(c.dormancy.wake)
+}

@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+)
+
+// Spec is what a member is made for: a shard of a job type, with one of the type's configurations. It never changes. If a type is to have
+// something else, it gets other members, and those that it has retire.
+type Spec struct {
+	JobType int32
+	Layout  share.Layout
+	Shard   int
+	cast    int // how often the type had got another configuration here, or other limits
+}
+
+// Lease is the name of the lease.
+func (s Spec) Lease() string { return s.Layout.Leases(s.JobType)[s.Shard] }
+
+// shape is what a job type is to be on this instance.
+type shape struct {
+	cast   int
+	layout share.Layout
+	awake  bool // or else it has no member
+}
+
+// ending is why a seat retires.
+type ending int
+
+const (
+	inService ending = iota
+	replaced         // the type has another configuration, or none
+	divided          // the type has another layout
+	laidDown         // the type is dormant
+)
+
+// retirement is how a seat ends.
+type retirement struct {
+	why   ending
+	until share.Layout // of divided: its leases are closed until this layout opens them
+}
+
+// reconcile compares the seats in service with what their types are to be. It says which of them retire, and which are missing.
+func reconcile(seats []Spec, shapes map[int32]shape) (retire map[Spec]retirement, missing []Spec) {
+	retire = map[Spec]retirement{}
+	there := make(map[Spec]bool, len(seats))
+	for _, s := range seats {
+		k, configured := shapes[s.JobType]
+		switch {
+		case !configured, k.cast != s.cast:
+			retire[s] = retirement{why: replaced}
+		case !k.awake:
+			retire[s] = retirement{why: laidDown}
+		case k.layout != s.Layout:
+			retire[s] = retirement{divided, k.layout}
+		default:
+			there[s] = true
+		}
+	}
+	for jobType, k := range shapes {
+		for shard := 0; k.awake && shard < k.layout.Shards(); shard++ {
+			if s := (Spec{jobType, k.layout, shard, k.cast}); !there[s] {
+				missing = append(missing, s)
+			}
+		}
+	}
+	slices.SortFunc(missing, Spec.compare)
+	return retire, missing
+}
+
+func (s Spec) compare(other Spec) int {
+	return cmp.Or(cmp.Compare(s.JobType, other.JobType), cmp.Compare(s.Layout, other.Layout), cmp.Compare(s.Shard, other.Shard))
+}
+
+// reconcile retires the seats that are not to be any more, and makes those that are missing; if this instance leaves, it makes none. Take
+// are leases to be taken: a type that may be dormant gets its seat with the lease. Asleep are types that are dormant from now on. It
+// returns how many seats it has made.
+func (c *Coordinator) reconcile(v *share.View, take []string, asleep map[int32]bool, leaving bool) (made int) {
+	seats := slices.DeleteFunc(slices.Clone(c.seats.All()), (*seat).retired)
+	specs := make([]Spec, len(seats))
+	for i, s := range seats {
+		specs[i] = s.Spec
+	}
+	retire, missing := reconcile(specs, c.shapes(v, specs, take, asleep))
+	for _, s := range seats {
+		if r := retire[s.Spec]; r.why != inService {
+			c.retire(s, r)
+		}
+	}
+	if leaving {
+		return 0
+	}
+	made, err := c.make(missing)
+	c.Errlog.On(c.Life, "make lines", err)
+	return made
+}
+
+// shapes says what the types of this instance are to be.
+func (c *Coordinator) shapes(v *share.View, seats []Spec, take []string, asleep map[int32]bool) map[int32]shape {
+	awake := map[int32]bool{}
+	for _, s := range seats {
+		awake[s.JobType] = !asleep[s.JobType]
+	}
+	for _, name := range take {
+		jobType, _, _ := share.ParseType(name)
+		awake[jobType] = true
+	}
+	layouts := maps.Clone(v.Layouts)
+	for _, change := range v.Changes {
+		if change.Note > 0 { // the table is to have the layout that the leases have
+			layouts[change.JobType] = change.Note
+		}
+	}
+	shapes := map[int32]shape{}
+	for cfg := range c.withLeases(layouts, awake) {
+		layout := layouts[cfg.JobType]
+		isAwake := layout > 0 || awake[cfg.JobType] || !c.mayBeDormant(cfg)
+		shapes[cfg.JobType] = shape{c.casts[cfg.JobType], cmp.Or(layout, share.Undivided), isAwake}
+	}
+	return shapes
+}
+
+// make makes seats with their members, which begin if the coordinator has. The configurations were tried when they came; if a member cannot
+// be made after all, the others are.
+func (c *Coordinator) make(specs []Spec) (n int, err error) {
+	var made []*seat
+	for _, is := range specs {
+		cfg := c.configOf(is.JobType)
+		m, errOne := c.Members.New(cfg, is)
+		if errOne != nil {
+			err = errOne
+			continue
+		}
+		place, _ := placeIn(c.Configured(), is.JobType)
+		turn := time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(is.Shard)*300*time.Nanosecond
+		made = append(made, &seat{Spec: is, Member: m, name: is.Lease(), cfg: cfg, turn: turn})
+	}
+	if len(made) > 0 {
+		c.seats.Add(made...)
+	}
+	for _, s := range made {
+		c.byName[s.name] = s
+	}
+	if c.keeping != nil {
+		c.begin(made)
+	}
+	return len(made), err
+}
+
+func (c *Coordinator) begin(seats []*seat) {
+	members := make([]Member, len(seats))
+	for i, s := range seats {
+		members[i] = s.Member
+	}
+	c.Members.Begin(members)
+}
+
+// retire has a seat start no more jobs, give its lease up, and end when it has finished what it had started.
+func (c *Coordinator) retire(s *seat, r retirement) {
+	s.retires.Store(&r)
+	if c.byName[s.name] == s {
+		delete(c.byName, s.name)
+	}
+	if r.why == replaced {
+		c.pace.castAt = time.Now()
+	}
+	if r.why == divided && s.Shard == 0 {
+		text := "is not divided any more"
+		if n := r.until.Shards(); n > 1 {
+			text = fmt.Sprintf("is divided into %d shards", n)
+		}
+		c.Log.Info(c.About, fmt.Sprintf("job %s %s", typeText(s.cfg), text))
+	}
+	serving, t := s.serves(), s.latest.Load()
+	if serving && !t.wanted.Swap(true) {
+		c.Log.Info(s.About(), fmt.Sprintf("lease %s is given up: %s", s.name, c.whyRetired(s, r)))
+		if r.why == replaced {
+			t.lease.MinLock = 0 // the seat that follows need not wait for it
+		}
+		t.giveUp()
+	}
+	if !serving {
+		c.finishIfFree(s)
+	}
+}
+
+// finishIfFree has a retired seat end that has given away the last of its leases. Under a later lease, a mark may still be on its way: nobody
+// has its jobs until it comes, and then they are to be taken back.
+func (c *Coordinator) finishIfFree(s *seat) {
+	if s.retired() && len(s.unended()) == 0 {
+		s.End(func() { c.seats.Remove(s) })
+	}
+}
+
+func (c *Coordinator) whyRetired(s *seat, r retirement) string {
+	switch {
+	case r.why == divided:
+		return "the job type is divided anew"
+	case r.why == laidDown:
+		return fmt.Sprintf("no job for %v: the type is dormant until there is one", s.cfg.DormantAfter)
+	case c.configOf(s.JobType) == nil:
+		return "the job type was removed here"
+	default:
+		return "the job type has another configuration, or other limits"
+	}
+}
