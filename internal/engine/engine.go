@@ -203,3 +203,12 @@ func addressOf(cfg *queue_job.Config) *address {
 	}
 	return &address{cfg.Db, cfg.TablePrefix}
 }
+
+// tablesAmong is what tables with a prefix are called beside others.
+func tablesAmong(others []string, prefix string) string {
+	name := prefix
+	for n := 2; slices.Contains(others, name); n++ {
+		name = fmt.Sprintf("%s#%d", prefix, n)
+	}
+	return name
+}

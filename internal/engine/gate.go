@@ -132,3 +132,37 @@ func (g *gate) lasting(tokens float64) time.Duration {
 	}
 	return max(leastWait, time.Duration(min(tokens/float64(g.limiter.Limit()), time.Hour.Seconds())*float64(time.Second)))
 }
+
+// delay is how long n tasks that next has returned must wait before they start. There is a rate.
+func (w *workers) delay(n int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gate.delay(time.Now(), n)
+}
+
+// admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for
+// marks. It is an hour if something else has to happen first.
+func (w *workers) admitsIn() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, again := len(w.ready), time.Duration(0)
+	switch {
+	case w.alive >= w.most(), n == 0 && w.gate == nil:
+		return time.Hour
+	case n == 0:
+		return w.gate.marksAgain(time.Now())
+	case w.gate != nil:
+		n, again = w.gate.admits(time.Now(), w.ready)
+	}
+	if n > 0 && (w.coming > 0 || w.places.lacking()) { // a worker that comes says so
+		return time.Hour
+	}
+	return again
+}
+
+// newGate begins a lease.
+func (w *workers) newGate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = newGate(w.cfg, time.Now())
+}

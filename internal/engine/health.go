@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,4 +106,33 @@ func (d *database) unwell() error {
 		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.Since).Round(time.Second), f.Err)
 	}
 	return d.refused.first()
+}
+
+// leaseCounts counts, by job type, how many leases this process has taken and no longer has, since it started.
+type leaseCounts struct {
+	mu     sync.Mutex
+	counts map[int32]takenAndEnded
+}
+
+type takenAndEnded struct{ taken, ended uint64 }
+
+func (c *leaseCounts) note(jobType int32, held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = map[int32]takenAndEnded{}
+	}
+	n := c.counts[jobType]
+	if held {
+		n.taken++
+	} else {
+		n.ended++
+	}
+	c.counts[jobType] = n
+}
+
+func (c *leaseCounts) of(jobType int32) takenAndEnded {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[jobType]
 }

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/ground"
 )
 
 // keys limits how many jobs of one key are in flight; keyOf says which key a row has. If a row's key has no slot left, the
@@ -218,4 +221,124 @@ func (k *keys) clear() (rows []*task) {
 	clear(k.from)
 	k.rows = 0
 	return rows
+}
+
+// What the queue does with rows whose key has no slot left.
+
+func (q *queue) park(t *task) {
+	q.waiting++
+	if back := q.keys.park(t); back != nil {
+		q.waiting--
+		q.depart(back)
+		q.overflow()
+	}
+}
+
+// leave gives a task's slot back; the first of its key that is parked gets it.
+func (q *queue) leave(t *task) {
+	if q.keys.leave(t) {
+		q.passOn(keyOf(t))
+	}
+}
+
+func (q *queue) passOn(key string) {
+	if t := q.keys.next(key); t != nil {
+		v := &q.levels[levelOf(t.Priority)]
+		v.unparked = append(v.unparked, t)
+	}
+}
+
+// parkPicked parks rows that were picked although another row is the first of their key. Firsts has the first id of each key.
+func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		q.keys.leave(t)
+		if t.suspect {
+			t.dueMillis = now + ground.RetryLongest.Milliseconds()
+			q.push(t)
+		} else {
+			q.park(t)
+		}
+	}
+	q.passOnFirsts(firsts)
+}
+
+// passOnFirsts passes slots that are not taken on to the first rows of their keys, if these are parked.
+func (q *queue) passOnFirsts(firsts map[string]uint64) {
+	for key, first := range firsts {
+		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
+			q.passOn(key)
+		}
+	}
+}
+
+// unparkFirsts lets the rows go on that turned out to be the first of their keys.
+func (q *queue) unparkFirsts(firsts map[string]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.passOnFirsts(firsts)
+}
+
+// remembered and remember spare the table from looking through the finished rows of a key each time.
+func (q *queue) remembered(keys []string) (known []string, from uint64, unknown []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.remembered(keys)
+}
+
+func (q *queue) remember(t *task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.keys.remember(t)
+}
+
+// hasParked reports whether the table has to be asked about parked rows every now and then: in an ordered type.
+func (q *queue) hasParked() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.ordered && q.keys.rows > 0
+}
+
+// noneIsFirst stands for the first id of a key that has no pending row.
+const noneIsFirst = math.MaxUint64
+
+// parkedKeys returns at most n keys that have parked rows and none in flight.
+func (q *queue) parkedKeys(n int) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.keys.parkedIdle(n)
+}
+
+// leaveWaiting gives back the slot of a row that goes on waiting. In an ordered type it is not passed on, since the other rows
+// of the key wait for this one.
+func (q *queue) leaveWaiting(t *task) {
+	if q.keys.ordered {
+		q.keys.leave(t)
+	} else {
+		q.leave(t)
+	}
+}
+
+// slotsTaken is how many slots of these keys are taken. Rows that were picked have taken theirs already.
+func (q *queue) slotsTaken(keys map[string]int) (taken map[string]int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	taken = map[string]int{}
+	for key := range keys {
+		taken[key] = q.keys.taken[key]
+	}
+	return taken
+}
+
+// keysOf are the keys of those tasks that have a slot of theirs.
+func (q *queue) keysOf(tasks []*task) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if t.hasSlot {
+			keys = append(keys, keyOf(t))
+		}
+	}
+	return keys
 }

@@ -14,12 +14,10 @@ import (
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -57,33 +55,6 @@ type line struct {
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
-}
-
-// base is what a line and its actors stand on.
-type base struct {
-	*process
-	cfg      queue_job.Config // what the part may use of it
-	instance string           // that holds the leases
-	about    context.Context  // for messages about the line as a whole
-}
-
-// process is what the lines of one database share, of this process.
-type process struct {
-	jobs      Jobs
-	rows      hidden.Run       // what handlers write through
-	schedules upkeep.Schedules // asked by types that have a schedule
-	clock     *ground.Clock
-	errlog    *ground.Errlog
-	losses    *losses
-	log       logger.Logger
-	which     which
-	told      listeners
-	permit    *permit
-	quota     *quota
-	reads     *find.Reads
-	finder    *find.Finder
-	longReads chan struct{}                             // has a place for each read of long parameters that is under way
-	onLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
 }
 
 // part is the part of a job type that a line serves: all of it, or a shard.

@@ -2,58 +2,12 @@ package engine
 
 import (
 	"container/heap"
-	"context"
-	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/find"
-	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/queue_job"
 )
-
-// task is a row in memory, from loading to settling.
-type task struct {
-	store.Row
-	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
-	refused   int16 // marks that failed, as far as they lengthen its wait
-	suspect   bool  // it was lost so often that it runs alone
-	alone     bool  // it runs as a suspect
-	hasSlot   bool  // it has a slot of its key (keys)
-	left      bool  // the queue does not know it any more
-	*run            // nil while it waits: a queue has room for many rows
-}
-
-// run is what a task has only once it is marked.
-type run struct {
-	lease   *keeper.Lease             // under which it is marked
-	seen    atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look of the watch
-	since   time.Time                 // when it became ready
-	index   int                       // in workers.atWork
-	job     queue_job.Job             // as its handler has it
-	cancel  context.CancelCauseFunc
-	started time.Time
-	begun   atomic.Bool   // the handler is about to be called, and the three above are set
-	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
-	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
-	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
-	read    time.Duration // how long its long parameters took to be read
-
-	context jobContext // of its handler; of a batch, the first run has it
-	err     error      // that the handler ended with
-	took    time.Duration
-	outcome outcome // when it has ended
-}
-
-// runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
-const runsTogether = 4
-
-// timed reports whether the task waits for its time.
-func (t *task) timed() bool { return t.dueMillis > 0 }
 
 // queue holds the rows of one job type that wait in memory, within bounds, and knows every row that is in memory in
 // whatever state, so that none is loaded twice.
@@ -149,29 +103,6 @@ func (q *queue) register(t *task) bool {
 	return true
 }
 
-// slotsTaken is how many slots of these keys are taken. Rows that were picked have taken theirs already.
-func (q *queue) slotsTaken(keys map[string]int) (taken map[string]int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	taken = map[string]int{}
-	for key := range keys {
-		taken[key] = q.keys.taken[key]
-	}
-	return taken
-}
-
-// keysOf are the keys of those tasks that have a slot of theirs.
-func (q *queue) keysOf(tasks []*task) (keys []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range tasks {
-		if t.hasSlot {
-			keys = append(keys, keyOf(t))
-		}
-	}
-	return keys
-}
-
 // knows reports whether a job is in memory, or was until a moment ago.
 func (q *queue) knows(id uint64) bool {
 	q.mu.Lock()
@@ -225,38 +156,6 @@ func (q *queue) waits() (rows, apart int) {
 	return q.waiting, len(q.suspects) + len(q.locked) + q.keys.rows
 }
 
-// numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
-// longest-waiting one has been due. A row whose mark was refused waits longer, and has been due all the same: so what counts is the row's
-// second, and not dueMillis.
-func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	oldest := now
-	look := func(tasks []*task) {
-		for _, t := range tasks {
-			due := t.DueSecond() * 1000
-			oldest = min(oldest, due)
-			if t.StartTime > 0 && due > now {
-				soon++
-			}
-		}
-	}
-	look(q.suspects)
-	for _, l := range q.locked {
-		look([]*task{l.task})
-	}
-	for i := range q.levels {
-		v := &q.levels[i]
-		look(v.fresh[:min(1, len(v.fresh))]) // they stand in the order in which they were added, or nearly so
-		look(v.timed)
-		look(v.unparked)
-	}
-	for _, tasks := range q.keys.parked {
-		look(tasks)
-	}
-	return q.waiting, q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
-}
-
 // inMemory is how many rows are in memory, in whatever state.
 func (q *queue) inMemory() int {
 	q.mu.Lock()
@@ -296,103 +195,6 @@ func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, blocked boo
 		}
 	}
 	return picked, false
-}
-
-// wasLost reports whether a process died with the task in flight, or a mark would find that now.
-func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
-
-// dueFrom is when the task may be marked if rows may be that many milliseconds before their time. A row whose mark was refused waits for its
-// time, and so does a row that was lost: it may be why its process died.
-func (t *task) dueFrom(ahead int64) int64 {
-	if t.refused > 0 || t.wasLost() {
-		ahead = 0
-	}
-	return t.dueMillis - ahead
-}
-
-func (q *queue) park(t *task) {
-	q.waiting++
-	if back := q.keys.park(t); back != nil {
-		q.waiting--
-		q.depart(back)
-		q.overflow()
-	}
-}
-
-// leave gives a task's slot back; the first of its key that is parked gets it.
-func (q *queue) leave(t *task) {
-	if q.keys.leave(t) {
-		q.passOn(keyOf(t))
-	}
-}
-
-func (q *queue) passOn(key string) {
-	if t := q.keys.next(key); t != nil {
-		v := &q.levels[levelOf(t.Priority)]
-		v.unparked = append(v.unparked, t)
-	}
-}
-
-// parkPicked parks rows that were picked although another row is the first of their key. Firsts has the first id of each key.
-func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range tasks {
-		q.keys.leave(t)
-		if t.suspect {
-			t.dueMillis = now + ground.RetryLongest.Milliseconds()
-			q.push(t)
-		} else {
-			q.park(t)
-		}
-	}
-	q.passOnFirsts(firsts)
-}
-
-// passOnFirsts passes slots that are not taken on to the first rows of their keys, if these are parked.
-func (q *queue) passOnFirsts(firsts map[string]uint64) {
-	for key, first := range firsts {
-		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
-			q.passOn(key)
-		}
-	}
-}
-
-// unparkFirsts lets the rows go on that turned out to be the first of their keys.
-func (q *queue) unparkFirsts(firsts map[string]uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.passOnFirsts(firsts)
-}
-
-// remembered and remember spare the table from looking through the finished rows of a key each time.
-func (q *queue) remembered(keys []string) (known []string, from uint64, unknown []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.keys.remembered(keys)
-}
-
-func (q *queue) remember(t *task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.keys.remember(t)
-}
-
-// hasParked reports whether the table has to be asked about parked rows every now and then: in an ordered type.
-func (q *queue) hasParked() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.keys.ordered && q.keys.rows > 0
-}
-
-// noneIsFirst stands for the first id of a key that has no pending row.
-const noneIsFirst = math.MaxUint64
-
-// parkedKeys returns at most n keys that have parked rows and none in flight.
-func (q *queue) parkedKeys(n int) []string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.keys.parkedIdle(n)
 }
 
 // next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
@@ -487,26 +289,20 @@ func (q *queue) putIn(t *task) {
 	q.leaveWaiting(t)
 }
 
-// refuse notes that the task's mark failed. The task waits, longer each time, so that others get past it.
-func (t *task) refuse(now int64, longest time.Duration) {
-	t.dueMillis = max(t.dueMillis, now+t.refusal(longest).Milliseconds())
-}
-
-// refusal counts a mark that failed, and returns how long to wait after it.
-func (t *task) refusal(longest time.Duration) time.Duration {
-	const doublings = 10
-	wait := min(ground.RetryFirst<<min(2*t.refused, doublings), longest)
-	t.refused = min(t.refused+1, doublings)
-	return wait
-}
-
-// leaveWaiting gives back the slot of a row that goes on waiting. In an ordered type it is not passed on, since the other rows
-// of the key wait for this one.
-func (q *queue) leaveWaiting(t *task) {
-	if q.keys.ordered {
-		q.keys.leave(t)
-	} else {
-		q.leave(t)
+// replace swaps an earlier reading of a row, which waits here with another time, priority or parameters, for a newer one. The
+// mark of the earlier one would fail, but perhaps only after a long wait, and the row may be urgent by now. A row that is being marked
+// or runs is not replaced: its mark fails, or it is read again after its run. Neither is a suspect, or a row that is parked behind
+// another of its key: its turn comes as it was read, and if its mark fails then, it is read again.
+func (q *queue) replace(t *task) {
+	old := q.takeOutLocked(t.ID)
+	for i := 0; old == nil && i < levels; i++ {
+		old = q.levels[i].takeOut(t.ID)
+	}
+	if old != nil {
+		q.known[t.ID] = t.Changes
+		q.waiting--
+		t.hasSlot = old.hasSlot
+		q.push(t)
 	}
 }
 

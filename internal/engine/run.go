@@ -10,11 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -165,20 +162,6 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 	}
 }
 
-// jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
-// that waited in memory may start before that.
-func (b *base) jobOf(t *task) queue_job.Job {
-	fellDue := t.DueSecond()
-	if t.timed() {
-		fellDue = min(fellDue, t.dueMillis/1000)
-	}
-	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
-		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
-		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
-	}
-}
-
 // tellStarted tells the observer of the runs of a call.
 func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
 	for _, o := range r.told.observers {
@@ -189,16 +172,6 @@ func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
 			guarded(ctx, r.log, "Observer.Started", func() { o.Started(ctx, &t.job, r.waited(t)) })
 		}
 	}
-}
-
-// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
-// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
-func (b *base) waited(t *task) time.Duration {
-	due := (t.CreateTime + 1) * 1000
-	if t.StartTime > t.CreateTime {
-		due = min(t.StartTime*1000, t.dueMillis)
-	}
-	return max(t.started.Sub(t.since), time.Duration(b.clock.At(t.started)-due)*time.Millisecond)
 }
 
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
@@ -289,95 +262,6 @@ func (r *runner) putOff(t *task, v verdict, ended time.Time) {
 	r.counts.putOff(delay)
 }
 
-// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
-// or completed elsewhere, if a stop has cut it off, or if the handler has written it.
-func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
-	switch {
-	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
-		return verdict{status: queue_job.JobStatusRetry}, true
-	case t.gone.Load():
-		return verdict{status: queue_job.JobStatusCancelled}, true
-	case t.err != nil:
-		return r.judgeError(t, cause)
-	case bridge.QueueJob.Completed(&t.job):
-		return r.judgeCompleted(t, cause)
-	default:
-		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
-	}
-}
-
-// judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
-// ended by then, so nobody else would give its task back.
-func (r *runner) judgeError(t *task, cause error) (v verdict, dropped bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
-			v, dropped = r.judge(t, cause)
-		}
-	}()
-	switch {
-	case bridge.QueueJob.Completed(&t.job):
-		return r.judgeCompleted(t, cause)
-	case errors.Is(t.err, queue_job.ErrNotOurs):
-		return r.judgeNotOurs(t, cause)
-	default:
-		return r.judgeReturned(t, cause, t.err), false
-	}
-}
-
-// judgeNotOurs is the verdict on a run whose handler has heard that the job is not its any more, mostly before the watch has looked: the
-// job was cancelled, or another run has it. If the table says otherwise, that was about another job, and the run has failed.
-func (r *runner) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
-	row, err := r.standing(t)
-	if err != nil || t.ours(row) {
-		v = r.judgeReturned(t, cause, t.err)
-		v.doubt = t.ID
-		return v, false
-	}
-	return r.countsNoMore(t, row, t.err), true
-}
-
-// countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
-func (b *base) countsNoMore(t *task, row store.Standing, err error) verdict {
-	v, why := verdict{status: queue_job.JobStatusRetry}, "another run has the job"
-	switch status := queue_job.JobStatus(row.Status); {
-	case row == store.Standing{}:
-		why = "the job was deleted"
-	case !status.Pending():
-		v.status, why = queue_job.JobStatusCancelled, fmt.Sprintf("the job is %v", status)
-	}
-	b.log.Info(b.aboutRun(t), fmt.Sprintf("the run counts no more, %s: %v", why, err))
-	return v
-}
-
-// judgeReturned is the verdict by the handler's error and the status that it set.
-func (r *runner) judgeReturned(t *task, cause, err error) verdict {
-	if ended := t.lease.Context(); err != nil && t.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
-		return interrupted(context.Cause(ended), err)
-	}
-	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
-		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.cfg.Timeout, err)
-	}
-	return decide(&r.cfg, &t.Row, t.job.Status, err)
-}
-
-// tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
-func (b *base) tellSettled(t *task, v verdict) {
-	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
-	if t.run != nil {
-		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
-	} else {
-		job := b.jobOf(t)
-		job.Lost++
-		settled.Job, settled.Err = &job, errors.New(lostReason(b.instance))
-	}
-	for _, h := range b.told.outcomes {
-		if h.wants(v.status) {
-			h.add(settled)
-		}
-	}
-}
-
 // tellFinished tells the type's own listener and the observers of the end of a run.
 func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
 	ctx = context.WithoutCancel(ctx)
@@ -414,28 +298,4 @@ func (c *jobContext) Value(key any) any {
 		return v
 	}
 	return c.values.Value(key)
-}
-
-// aboutRun is the context of log lines about a run.
-func (b *base) aboutRun(t *task) context.Context {
-	return attributes.Later(b.newContext(), t)
-}
-
-// newContext is the context of what is said about a run, before it says about which.
-func (b *base) newContext() context.Context {
-	ctx := b.log.GetNewContext(b.cfg.ServiceName)
-	if b.which.known() {
-		ctx = logger.With(ctx, slog.String("tables", b.which.tables))
-	}
-	return ctx
-}
-
-// LogValue says which run it is.
-func (t *task) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Uint64("job_id", t.ID),
-		slog.Int("job_type", int(t.JobType)),
-		slog.Int("attempt", int(t.Attempts)),
-		slog.Int64("term", t.Term),
-	)
 }

@@ -33,3 +33,70 @@ func (l *line) heldByPool() (gate store.Gate) {
 	}
 	return gate
 }
+
+// numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
+// longest-waiting one has been due. A row whose mark was refused waits longer, and has been due all the same: so what counts is the row's
+// second, and not dueMillis.
+func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	oldest := now
+	look := func(tasks []*task) {
+		for _, t := range tasks {
+			due := t.DueSecond() * 1000
+			oldest = min(oldest, due)
+			if t.StartTime > 0 && due > now {
+				soon++
+			}
+		}
+	}
+	look(q.suspects)
+	for _, l := range q.locked {
+		look([]*task{l.task})
+	}
+	for i := range q.levels {
+		v := &q.levels[i]
+		look(v.fresh[:min(1, len(v.fresh))]) // they stand in the order in which they were added, or nearly so
+		look(v.timed)
+		look(v.unparked)
+	}
+	for _, tasks := range q.keys.parked {
+		look(tasks)
+	}
+	return q.waiting, q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
+}
+
+// number is how many workers there are.
+func (w *workers) number() int {
+	alive, _ := w.numbers()
+	return alive
+}
+
+// seen are the workers at a moment: what is told of them agrees with each other.
+type seen struct {
+	alive, elsewhere int        // elsewhere is how many workers runs elsewhere stand for
+	early, ready     int        // marked tasks: not due yet, and waiting for a worker
+	gate             store.Gate // what keeps a task that is due from starting
+}
+
+func (w *workers) seen(now time.Time) seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := seen{alive: w.alive, elsewhere: w.lent, early: len(w.early), ready: len(w.ready)}
+	switch {
+	case w.alive >= w.most():
+		s.gate.Limit = store.HeldByWorkers
+	case w.places.lacking():
+		s.gate.Limit = store.HeldByPlaces
+	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
+		s.gate = store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: float64(w.gate.limiter.Limit())}
+	}
+	return s
+}
+
+// numbers are how many workers there are, and how many marked tasks wait for one.
+func (w *workers) numbers() (alive, marked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.alive, len(w.early) + len(w.ready)
+}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -144,13 +143,6 @@ func (w *workers) next(came bool) (call []*task) {
 	}
 	w.mu.Unlock()
 	return call
-}
-
-// delay is how long n tasks that next has returned must wait before they start. There is a rate.
-func (w *workers) delay(n int) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.gate.delay(time.Now(), n)
 }
 
 // vanished notes that a worker has gone without asking for more: its handler took the goroutine down.
@@ -341,26 +333,6 @@ func (w *workers) readyFor(now time.Time) time.Duration {
 	return max(1, now.Sub(w.ready[0].since))
 }
 
-// admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for
-// marks. It is an hour if something else has to happen first.
-func (w *workers) admitsIn() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, again := len(w.ready), time.Duration(0)
-	switch {
-	case w.alive >= w.most(), n == 0 && w.gate == nil:
-		return time.Hour
-	case n == 0:
-		return w.gate.marksAgain(time.Now())
-	case w.gate != nil:
-		n, again = w.gate.admits(time.Now(), w.ready)
-	}
-	if n > 0 && (w.coming > 0 || w.places.lacking()) { // a worker that comes says so
-		return time.Hour
-	}
-	return again
-}
-
 // nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have
 // waited too long. It is an hour if there are none.
 func (w *workers) nextDue(database int64) time.Duration {
@@ -396,13 +368,6 @@ func (w *workers) takeUnstarted() []*task {
 	return unstarted
 }
 
-// newGate begins a lease.
-func (w *workers) newGate() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gate = newGate(w.cfg, time.Now())
-}
-
 // quiet reports whether nothing is marked or runs.
 func (w *workers) quiet() bool {
 	w.mu.Lock()
@@ -429,39 +394,4 @@ func (w *workers) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.atWork)+len(w.ready) > 0
-}
-
-// number is how many workers there are.
-func (w *workers) number() int {
-	alive, _ := w.numbers()
-	return alive
-}
-
-// seen are the workers at a moment: what is told of them agrees with each other.
-type seen struct {
-	alive, elsewhere int        // elsewhere is how many workers runs elsewhere stand for
-	early, ready     int        // marked tasks: not due yet, and waiting for a worker
-	gate             store.Gate // what keeps a task that is due from starting
-}
-
-func (w *workers) seen(now time.Time) seen {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := seen{alive: w.alive, elsewhere: w.lent, early: len(w.early), ready: len(w.ready)}
-	switch {
-	case w.alive >= w.most():
-		s.gate.Limit = store.HeldByWorkers
-	case w.places.lacking():
-		s.gate.Limit = store.HeldByPlaces
-	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
-		s.gate = store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: float64(w.gate.limiter.Limit())}
-	}
-	return s
-}
-
-// numbers are how many workers there are, and how many marked tasks wait for one.
-func (w *workers) numbers() (alive, marked int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.alive, len(w.early) + len(w.ready)
 }

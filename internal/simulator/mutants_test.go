@@ -32,7 +32,7 @@ const (
 var mutants = []mutant.Mutant{
 	{
 		Name: "only rows say which keys an earlier holder's handlers have",
-		File: "internal/engine/beside.go",
+		File: "internal/engine/turns.go",
 		Old:  "running[key] = max(running[key], n)",
 		New:  "_ = n",
 	},
@@ -212,7 +212,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a run whose handler gave up on its commit is logged as a retry",
-		File: "internal/engine/completed.go",
+		File: "internal/engine/outcome.go",
 		Old:  "v.doubt = t.ID // the handler may have given up while its commit was under way",
 		New:  "",
 	},
@@ -248,7 +248,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "in order, the table is not asked which row is the first",
-		File: "internal/engine/ordered.go",
+		File: "internal/engine/turns.go",
 		Old:  "!there || id >= t.ID",
 		New:  "!there || id > 0",
 	},
@@ -266,7 +266,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "in order, a job that runs again lets the others of its key pass",
-		File: "internal/engine/ordered.go",
+		File: "internal/engine/turns.go",
 		Old:  "if !k.cfg.OrderedByKey {",
 		New:  "if true {",
 	},
@@ -284,7 +284,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "early marks that are refused come before their time",
-		File: "internal/engine/queue.go",
+		File: "internal/engine/row.go",
 		Old:  "t.dueMillis = max(t.dueMillis, now+t.refusal(",
 		New:  "t.dueMillis = max(0, now+t.refusal(",
 	},
@@ -302,13 +302,13 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "the place of a key is not given back",
-		File: "internal/engine/queue.go",
+		File: "internal/engine/keys.go",
 		Old:  "if q.keys.leave(t) {",
 		New:  "if false {",
 	},
 	{
 		Name: "rows that are held back are not known to have left room",
-		File: "internal/engine/ordered.go",
+		File: "internal/engine/turns.go",
 		Old:  "ground.Signal(k.roomCame) // rows were parked, or went back to the table",
 		New:  "",
 	},
@@ -458,13 +458,13 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a suspect does not wait for its neighbours",
-		File: "internal/engine/suspects.go",
+		File: "internal/engine/apart.go",
 		Old:  "d.awaitQuiet(ctx, nil)\n\tif !d.awaitPlace",
 		New:  "if !d.awaitPlace",
 	},
 	{
 		Name: "neighbours do not wait for a suspect",
-		File: "internal/engine/suspects.go",
+		File: "internal/engine/apart.go",
 		Old:  "d.workers.start(suspect.dueMillis, marked...)\n\td.awaitQuiet(ctx, suspect)",
 		New:  "d.workers.start(suspect.dueMillis, marked...)",
 	},
@@ -476,13 +476,13 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a suspect starts before the log says that its own last run was lost",
-		File: "internal/engine/suspects.go",
+		File: "internal/engine/apart.go",
 		Old:  "\td.awaitNoted(ctx)\n",
 		New:  "",
 	},
 	{
 		Name: "two suspects at a time",
-		File: "internal/engine/suspects.go",
+		File: "internal/engine/apart.go",
 		Old:  "place: make(chan struct{}, 1)",
 		New:  "place: make(chan struct{}, 2)",
 	},
@@ -536,7 +536,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "an interrupted run counts as failed",
-		File: "internal/engine/run.go",
+		File: "internal/engine/outcome.go",
 		Old:  "return interrupted(context.Cause(ended), err)",
 		New:  "_ = ended",
 	},
@@ -560,7 +560,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "what still runs elsewhere does not count against the slots of its key",
-		File: "internal/engine/beside.go",
+		File: "internal/engine/turns.go",
 		Old:  "most - running[key] - (here",
 		New:  "most - 0*running[key] - (here",
 	},

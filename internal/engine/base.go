@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/find"
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/upkeep"
+	"github.com/create-info/persistent-queue/logger"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// base is what a line and its actors stand on.
+type base struct {
+	*process
+	cfg      queue_job.Config // what the part may use of it
+	instance string           // that holds the leases
+	about    context.Context  // for messages about the line as a whole
+}
+
+// process is what the lines of one database share, of this process.
+type process struct {
+	jobs      Jobs
+	rows      hidden.Run       // what handlers write through
+	schedules upkeep.Schedules // asked by types that have a schedule
+	clock     *ground.Clock
+	errlog    *ground.Errlog
+	losses    *losses
+	log       logger.Logger
+	which     which
+	told      listeners
+	permit    *permit
+	quota     *quota
+	reads     *find.Reads
+	finder    *find.Finder
+	longReads chan struct{}                             // has a place for each read of long parameters that is under way
+	onLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
+}
+
+// jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
+// that waited in memory may start before that.
+func (b *base) jobOf(t *task) queue_job.Job {
+	fellDue := t.DueSecond()
+	if t.timed() {
+		fellDue = min(fellDue, t.dueMillis/1000)
+	}
+	return queue_job.Job{
+		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
+		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
+		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
+	}
+}
+
+// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
+// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
+func (b *base) waited(t *task) time.Duration {
+	due := (t.CreateTime + 1) * 1000
+	if t.StartTime > t.CreateTime {
+		due = min(t.StartTime*1000, t.dueMillis)
+	}
+	return max(t.started.Sub(t.since), time.Duration(b.clock.At(t.started)-due)*time.Millisecond)
+}
+
+// tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
+func (b *base) tellSettled(t *task, v verdict) {
+	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
+	if t.run != nil {
+		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
+	} else {
+		job := b.jobOf(t)
+		job.Lost++
+		settled.Job, settled.Err = &job, errors.New(lostReason(b.instance))
+	}
+	for _, h := range b.told.outcomes {
+		if h.wants(v.status) {
+			h.add(settled)
+		}
+	}
+}
+
+// aboutRun is the context of log lines about a run.
+func (b *base) aboutRun(t *task) context.Context {
+	return attributes.Later(b.newContext(), t)
+}
+
+// newContext is the context of what is said about a run, before it says about which.
+func (b *base) newContext() context.Context {
+	ctx := b.log.GetNewContext(b.cfg.ServiceName)
+	if b.which.known() {
+		ctx = logger.With(ctx, slog.String("tables", b.which.tables))
+	}
+	return ctx
+}
+
+// aboutType has the log say which type a context is about.
+func (p *process) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return p.which.about(logger.With(p.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
+}
+
+// which says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
+type which struct {
+	tables  string       // the prefix; "#2" and so on behind it for another database with the same one
+	several *atomic.Bool // whether the engine has several sets; nil: it has one
+}
+
+// known reports whether it has to be said.
+func (w which) known() bool { return w.several != nil && w.several.Load() }
+
+// about has the log say which tables a context is about, as soon as there are several sets.
+func (w which) about(ctx context.Context) context.Context { return attributes.Later(ctx, w) }
+
+// LogValue is nothing as long as there is one set.
+func (w which) LogValue() slog.Value {
+	if !w.known() {
+		return slog.GroupValue()
+	}
+	return slog.GroupValue(slog.String("tables", w.tables))
+}
