@@ -127,7 +127,7 @@ func (l *line) attempt(t *task, outcome, reason string, started int64) *store.At
 		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
 		Started: started, Finished: l.clock.Now(), Instance: l.instance,
 	}
-	l.errors.note(a)
+	l.counts.errors.note(a)
 	return a
 }
 

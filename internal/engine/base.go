@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
@@ -19,9 +20,17 @@ import (
 // base is what a line and its actors stand on.
 type base struct {
 	*process
+	part
 	cfg      queue_job.Config // what the part may use of it
 	instance string           // that holds the leases
 	about    context.Context  // for messages about the line as a whole
+}
+
+// part is the part of a job type that a line serves: all of it, or a shard.
+type part struct {
+	cluster.Spec
+	name  string // of its lease
+	whole int    // the capacity of all shards
 }
 
 // process is what the lines of one database share, of this process.
@@ -51,7 +60,8 @@ func (b *base) jobOf(t *task) queue_job.Job {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params, StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
+		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params,
+		StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}

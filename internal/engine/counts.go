@@ -14,8 +14,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// counts counts the runs of a line since there has been the line. Workers count; the stats ask now and then, and write down the
-// difference.
+// counts counts the runs of a line since there has been the line. Workers count, and whoever writes outcomes; the stats ask now and then,
+// and write down the difference.
 type counts struct {
 	delay [store.Ranges]atomic.Int64 // of runs that started, by how long their jobs had been due
 	took  [store.Ranges]atomic.Int64 // of runs that ended, by how long their handlers took
@@ -24,7 +24,10 @@ type counts struct {
 	deferred  [store.Ranges]atomic.Int64 // of runs that started and ended before they had begun, as delay
 	deferrals atomic.Int64
 
-	told totals // what the stats have heard of; theirs
+	told    totals                   // what the stats have heard of; theirs
+	before  atomic.Pointer[byStatus] // ended when the lease was taken; nil: it never was
+	errors  errorCounts
+	putOffs putOffs
 }
 
 // byStatus are numbers of runs that have ended, by the status that they led to.
@@ -98,13 +101,20 @@ func (n *byStatus) since(earlier *byStatus) (runs map[string]int64) {
 	return runs
 }
 
+// begin begins a lease.
+func (c *counts) begin() {
+	before := c.endedNow()
+	c.before.Store(&before)
+	c.putOffs.clear()
+}
+
 // ranUnderLease are the runs that have ended since the lease was taken.
-func (l *line) ranUnderLease() map[string]int64 {
+func (c *counts) ranUnderLease() map[string]int64 {
 	var before byStatus
-	if b := l.endedBefore.Load(); b != nil {
+	if b := c.before.Load(); b != nil {
 		before = *b
 	}
-	now := l.counts.endedNow()
+	now := c.endedNow()
 	return now.since(&before)
 }
 

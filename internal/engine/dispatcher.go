@@ -104,10 +104,11 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 	if unsettled := d.settler.waiting(); unsettled <= unsettledMax {
 		s.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
 	}
-	batch, blocked := d.queue.pick(d.clock.Now(), 0, min(s.room, d.size.rows), idle)
+	now := d.clock.Now()
+	batch, blocked := d.queue.pick(now, 0, min(s.room, d.size.rows), idle)
 	if len(batch) == 0 && s.room > 0 && !blocked { // without room, early rows would start before the rows that are due already
 		if rows, _ := d.queue.waits(); rows > 0 {
-			batch = d.pickEarly(&s)
+			batch = d.pickEarly(now, &s)
 		}
 	}
 	if blocked {
@@ -123,12 +124,12 @@ func (d *dispatcher) pickBatch() (batch []*task, s spare) {
 }
 
 // pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
-func (d *dispatcher) pickEarly(s *spare) (batch []*task) {
+func (d *dispatcher) pickEarly(now int64, s *spare) (batch []*task) {
 	if d.turns == nil {
 		s.early = d.workers.roomForEarly()
 	}
 	if s.early > 0 {
-		batch, _ = d.queue.pick(d.clock.Now(), markedEarly.Milliseconds(), min(s.early, d.size.rows), s.early)
+		batch, _ = d.queue.pick(now, markedEarly.Milliseconds(), min(s.early, d.size.rows), s.early)
 	}
 	s.ahead = len(batch) > 0
 	return batch

@@ -48,7 +48,7 @@ func (e *Engine) Types() (states []TypeState) {
 			running, marked := l.workers.numbers()
 			now := d.clock.Now()
 			waiting, parked, _, overdue := l.queue.numbers(now)
-			putOff, putOffFor := l.putOffs.count(now)
+			putOff, putOffFor := l.counts.putOffs.count(now)
 			s.Running, s.Marked = s.Running+running, s.Marked+marked
 			s.Waiting, s.Parked, s.Overdue = s.Waiting+waiting, s.Parked+parked, max(s.Overdue, overdue)
 			s.PutOff, s.PutOffFor = s.PutOff+putOff, max(s.PutOffFor, putOffFor)

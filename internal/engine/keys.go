@@ -37,7 +37,10 @@ func newKeys(most int, ordered bool, limit int) keys {
 	if ordered {
 		most = 1
 	}
-	return keys{most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8), taken: map[string]int{}, parked: map[string][]*task{}, from: map[string]uint64{}}
+	return keys{
+		most: most, ordered: ordered, limit: max(1, limit/2), perKey: max(1, limit/8),
+		taken: map[string]int{}, parked: map[string][]*task{}, from: map[string]uint64{},
+	}
 }
 
 // keyOf is what is called a key here: the row's group, which is its business key unless the job was added with a group. Databases do

@@ -32,36 +32,30 @@ import (
 // Dispatcher, loader and schedule work for one lease, the others for all.
 type line struct {
 	*base
-	part
 
-	queue       *queue
-	marker      marker
-	workers     workers
-	runner      runner
-	settler     *settler
-	backlog     *find.Backlog
-	schedule    *upkeep.Schedule         // nil: it has none
-	starts      starts                   // whether they are allowed
-	endedBefore atomic.Pointer[byStatus] // when the lease was taken; nil: it never was
-	counts      counts
-	errors      errorCounts
-	putOffs     putOffs
+	queue    *queue
+	marker   marker
+	workers  workers
+	runner   runner
+	settler  *settler
+	backlog  *find.Backlog
+	schedule *upkeep.Schedule // nil: it has none
+	starts   starts           // whether they are allowed
+	counts   counts
 
 	held    atomic.Pointer[keeper.Lease]    // the one under which it starts jobs; nil: none
 	remains atomic.Pointer[cluster.Remains] // what still runs under earlier leases of this part, of any instance
 
-	writing    context.Context // ends when the settler has nothing more to write
-	endWriting context.CancelFunc
+	writing writing
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
 	roomCame chan struct{} // the loader: rows have left the queue
 }
 
-// part is the part of a job type that a line serves: all of it, or a shard.
-type part struct {
-	cluster.Spec
-	name  string // of its lease
-	whole int    // the capacity of all shards
+// writing lives until the settler has nothing more to write.
+type writing struct {
+	context.Context
+	end context.CancelFunc
 }
 
 func (l *line) compare(other *line) int {
@@ -89,9 +83,12 @@ func newLine(p *process, cfg queue_job.Config, is cluster.Spec, pool pool, backl
 	if err != nil {
 		return nil, err
 	}
-	b := &base{process: p, cfg: ofShard(cfg, is.Layout, is.Shard), instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg)}
+	b := &base{
+		process: p, part: part{is, is.Lease(), cfg.WorkerPoolCapacity}, cfg: ofShard(cfg, is.Layout, is.Shard),
+		instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg),
+	}
 	l := &line{
-		base: b, part: part{is, is.Lease(), cfg.WorkerPoolCapacity}, backlog: backlog,
+		base: b, backlog: backlog,
 		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
 	}
 	if is.Layout.Shards() > 1 {
@@ -106,7 +103,7 @@ func newLine(p *process, cfg queue_job.Config, is cluster.Spec, pool pool, backl
 	l.marker = marker{base: b, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
 	l.runner = runner{
 		base: b, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
-		starts: &l.starts, counts: &l.counts, putOffs: &l.putOffs, wake: l.wake,
+		starts: &l.starts, counts: &l.counts, wake: l.wake,
 	}
 	backlog.PageRows, backlog.RoomCame, backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
 	if cfg.Schedule != nil {
@@ -156,7 +153,8 @@ func handlersOf(cfg *queue_job.Config) (one queue_job.Handler, batch queue_job.B
 func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *queue_job.Config, field string, middleware []M, handler H) (H, error) {
 	for i, around := range slices.Backward(middleware) {
 		if handler = around(handler); handler == nil {
-			return nil, noHandler(fmt.Sprintf("queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i))
+			return nil, noHandler(fmt.Sprintf(
+				"queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i))
 		}
 	}
 	return handler, nil
@@ -174,11 +172,9 @@ func abandonedBefore(days int, now int64) int64 {
 func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
-	l.putOffs.clear()
 	l.workers.newGate()
 	l.starts.forget()
-	before := l.counts.endedNow()
-	l.endedBefore.Store(&before)
+	l.counts.begin()
 	l.held.Store(lease)
 	l.tellLease(true)
 	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.Layout, Shard: l.Shard}, lease.Context(), held{l, lease}, l.backlog)

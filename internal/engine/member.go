@@ -35,7 +35,7 @@ func (d members) Begin(list []cluster.Member) {
 	lines := make([]*line, len(list))
 	for i, m := range list {
 		l := m.(member).line
-		l.writing, l.endWriting = context.WithCancel(d.keeping)
+		l.writing.Context, l.writing.end = context.WithCancel(d.keeping)
 		d.keepings.Go(func() { l.settler.loop(l.writing) })
 		lines[i] = l
 	}
@@ -104,7 +104,7 @@ func (m member) End(ended func()) {
 		}
 		m.tellUnnoted()
 		m.d.lines.Remove(m.line)
-		m.endWriting()
+		m.writing.end()
 		ended()
 	})
 }

@@ -165,9 +165,9 @@ func (q *queue) inMemory() int {
 }
 
 // pick takes at most n rows that are due and have a slot of their key, few of them long; the others are parked, or go back to
-// the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that was in flight when a process died is taken only if it starts at
-// once: it fails after a few such losses, so it must not be lost again while it waits for a worker. If the next row is one of
-// these and no worker is idle, the pick is blocked.
+// the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that
+// was in flight when a process died is taken only if it starts at once: it fails after a few such losses, so it must not be lost again
+// while it waits for a worker. If the next row is one of these and no worker is idle, the pick is blocked.
 func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, blocked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -27,7 +27,6 @@ type runner struct {
 	settler *settler
 	starts  *starts
 	counts  *counts
-	putOffs *putOffs
 	wake    chan struct{} // the dispatcher
 }
 
@@ -233,7 +232,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	} else {
 		r.counts.end(v.status, t.took)
 		if t.Deferred > 0 {
-			r.putOffs.forget(t.ID)
+			r.counts.putOffs.forget(t.ID)
 		}
 	}
 	if dropped {
@@ -258,7 +257,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
 	delay := r.waited(t)
-	r.putOffs.note(t, r.clock.At(t.started)-delay.Milliseconds(), r.clock.At(ended)+v.wait.Milliseconds())
+	r.counts.putOffs.note(t, r.clock.At(t.started)-delay.Milliseconds(), r.clock.At(ended)+v.wait.Milliseconds())
 	r.counts.putOff(delay)
 }
 

@@ -20,9 +20,10 @@ func (l *line) state(now int64) store.LineState {
 		gate = l.heldByPool()
 	}
 	return store.LineState{
-		Soon: soon + workers.early, Gate: &gate, PutOff: l.putOffs.tell(now),
-		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready, Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.cfg.WorkerPoolCapacity,
-		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.ranUnderLease(),
+		Soon: soon + workers.early, Gate: &gate, PutOff: l.counts.putOffs.tell(now),
+		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready,
+		Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.cfg.WorkerPoolCapacity,
+		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.counts.ranUnderLease(),
 	}
 }
 

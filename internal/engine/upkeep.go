@@ -67,13 +67,13 @@ func (u upkeptLine) Lease() string  { return u.l.name }
 
 func (u upkeptLine) State(now, term int64) store.LineState {
 	state := u.l.state(now)
-	state.Minutes = u.l.errors.minutes(term)
+	state.Minutes = u.l.counts.errors.minutes(term)
 	return state
 }
 
 func (u upkeptLine) Ran(begin, next, term int64) store.StatState {
 	news := u.l.counts.news()
-	news.Errors, news.Lost = u.l.errors.enter(minute{begin, term}, minute{next, term})
+	news.Errors, news.Lost = u.l.counts.errors.enter(minute{begin, term}, minute{next, term})
 	return news
 }
 

@@ -42,7 +42,7 @@ func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *
 	count := func(reason string) {
 		l.counts.start(time.Millisecond)
 		l.counts.end(queue_job.JobStatusRetry, 0)
-		l.errors.note(&store.Attempt{Outcome: "retry", Error: reason})
+		l.counts.errors.note(&store.Attempt{Outcome: "retry", Error: reason})
 	}
 	errorsOf := func(e *store.Errors) int64 { return e.Runs() }
 	count("no disk")

@@ -99,7 +99,8 @@ func (l *line) releaseDeaf() {
 	})
 	for _, t := range deaf {
 		if l.queue.release(t) {
-			l.log.Warn(l.aboutRun(t), fmt.Sprintf("the handler runs on %v after the job was taken from it; if somebody retries the job, it runs beside it", deafAfter))
+			l.log.Warn(l.aboutRun(t), fmt.Sprintf(
+				"the handler runs on %v after the job was taken from it; if somebody retries the job, it runs beside it", deafAfter))
 		}
 	}
 }
