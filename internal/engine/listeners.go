@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/logger"
@@ -153,8 +154,11 @@ func (h *hook[T]) take() []T {
 	return batch
 }
 
-// stop waits until the function was told of all that waits. If ctx ends first, it ends the context of the call, and gives the function
-// a moment to heed that.
+// lastWords is for how long a function is still told of what waits when the time for a stop is over: what the stop has cut off comes last.
+const lastWords = 200 * time.Millisecond
+
+// stop waits until the function was told of all that waits. If ctx ends first, it waits a moment longer, ends the context of the call, and
+// gives the function a moment to heed that.
 func (h *hook[T]) stop(ctx context.Context) error {
 	close(h.last)
 	defer h.giveUp(ErrStopped)
@@ -162,9 +166,10 @@ func (h *hook[T]) stop(ctx context.Context) error {
 	case <-h.ended:
 		return nil
 	case <-ctx.Done():
+		ground.Wait(context.WithoutCancel(ctx), lastWords, h.ended)
 	}
 	h.giveUp(ErrStopped)
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience-lastWords)
 	defer cancel()
 	select {
 	case <-h.ended:

@@ -56,6 +56,20 @@ func TestAHookThatIsTooSlowMissesOutcomesAndTheLogSaysHowMany(t *testing.T) {
 	}
 }
 
+func TestAStopWhoseTimeIsOverStillTellsOfWhatWaits(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for n := range 200 {
+		heard := 0
+		l := newListeners(&Options{OnDead: func(_ context.Context, dead []queue_job.Settled) { heard += len(dead) }}, &counted{}, t.Context())
+		go l.outcomes[0].loop()
+		l.outcomes[0].add(queue_job.Settled{})
+		if err := l.outcomes[0].stop(over); err != nil || heard != 1 {
+			t.Fatalf("stop %d: told of %d outcomes, %v", n, heard, err)
+		}
+	}
+}
+
 func TestNothingButStopWaitsForAnObserverOfLeasesThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs, ran := make(chan struct{}), make(chan struct{}, 1)
