@@ -130,7 +130,8 @@ func (d *database) mendAhead(ctx context.Context) (err error) {
 		err = errors.Join(err, errSome)
 	}
 	if mended > 0 {
-		d.log.Warn(d.about, fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
+		d.log.Warn(d.about,
+			fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
 	}
 	return err
 }

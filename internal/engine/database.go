@@ -55,7 +55,10 @@ type database struct {
 	keepings sync.WaitGroup
 }
 
-func openDatabase(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger, permit *permit, quota *quota, told listeners, which which) (_ *database, err error) {
+func openDatabase(
+	ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger,
+	permit *permit, quota *quota, told listeners, which which,
+) (_ *database, err error) {
 	tables, err := open(ctx, configs[0])
 	if err != nil {
 		return nil, err

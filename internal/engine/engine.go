@@ -55,7 +55,9 @@ type Options struct {
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
-func Start(ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
+func Start(
+	ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger,
+) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
 	e.told = newListeners(&o, log, log.GetNewContext("")) // what a hook is told is of jobs of several types
 	var unready atomic.Int32                              // databases whose leases nobody has looked at yet

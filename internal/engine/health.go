@@ -41,7 +41,8 @@ func (e *Engine) Types() (states []TypeState) {
 				at = len(states)
 				places[l.cfg.JobType] = at
 				n := d.leaseCounts.of(l.cfg.JobType)
-				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName, Tables: d.which.tables, LeasesTaken: n.taken, LeasesEnded: n.ended})
+				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName, Tables: d.which.tables, LeasesTaken: n.taken,
+					LeasesEnded: n.ended})
 			}
 			s := &states[at]
 			s.Shards = max(s.Shards, l.Layout.Shards())

@@ -107,7 +107,8 @@ type hook[T any] struct {
 }
 
 func newHook[T any](name, what string, log logger.Logger, about context.Context, call func(context.Context, []T)) *hook[T] {
-	h := &hook[T]{name: name, what: what, call: call, log: log, about: about, came: make(chan struct{}, 1), last: make(chan struct{}), ended: make(chan struct{})}
+	h := &hook[T]{name: name, what: what, call: call, log: log, about: about, came: make(chan struct{}, 1), last: make(chan struct{}),
+		ended: make(chan struct{})}
 	h.ctx, h.giveUp = context.WithCancelCause(context.WithoutCancel(about))
 	return h
 }

@@ -91,7 +91,8 @@ func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(conte
 				for _, l := range retired {
 					running += l.workers.number()
 				}
-				return fmt.Errorf("remove job types: %w: %s; what runs, runs on, and its outcomes will be written", context.Cause(ctx), plural(running, "handler still runs", "handlers still run"))
+				return fmt.Errorf("remove job types: %w: %s; what runs, runs on, and its outcomes will be written", context.Cause(ctx),
+					plural(running, "handler still runs", "handlers still run"))
 			}
 		}
 		return nil

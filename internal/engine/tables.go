@@ -66,7 +66,8 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	leases, giveBack := jobs.Reserve()
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
-		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine, // not held up by handlers, however many connections these have
+		// Handlers do not hold these up, however many connections they have.
+		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
 		Run: handlers, Leases: leases, Layouts: leases,
 		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
