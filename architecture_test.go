@@ -109,7 +109,7 @@ func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
 	}
 }
 
-// modules are those that go.work joins.
+// modules are the modules in go.work.
 var modules = append(slices.Clone(publicModules), "cmd/pqueue", "examples", "tests")
 
 const lineMost, functionMost = 150, 60 // characters; lines

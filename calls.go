@@ -31,8 +31,8 @@ func (c *calls) untilStop(ctx context.Context) (_ context.Context, done func()) 
 	}
 }
 
-// announceStop ends the calls that Stop does not wait for, and those that come before the stop is over. Handlers make such calls, and
-// Stop waits for handlers: if the calls waited for Stop, neither would end.
+// announceStop ends the calls under way, and each call that comes before the stop is over. Handlers make such calls, and Stop waits
+// for handlers: if a call waited for Stop, neither would end.
 func (c *calls) announceStop() (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

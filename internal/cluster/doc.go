@@ -44,5 +44,5 @@
 // # What it asks of others
 //
 // Process has the tables, the keeper that renews the leases, and what the process wants to hear. A Member is made by Members; the engine's
-// lines are members. The rules of sharing are in package share, and the proof that the gifts come to an end.
+// lines are members. Package share has the rules of sharing, and proves that instances do not hand a lease round for ever.
 package cluster

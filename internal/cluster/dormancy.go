@@ -144,8 +144,8 @@ type idle struct {
 	ended Ended
 }
 
-// asleep says which types are dormant from now on: those that others have laid down, and those that this instance holds, and that have had
-// nothing to do for long enough and have no job in the table. It looks at a few types at a time: each that is laid down takes some
+// asleep says which types are dormant from now on. Another instance has laid the type down; or this instance holds it, it has had nothing
+// to do for long enough, and the table has no job of it. asleep looks at a few types at a time: each that is laid down takes some
 // statements, and there may be thousands whose work ended together.
 func (c *Coordinator) asleep(v *share.View) (types map[int32]bool) {
 	if !c.dormancy.any.Load() {

@@ -34,7 +34,7 @@ type pausing struct {
 	ending atomic.Bool            // a statement that ends pauses is under way
 }
 
-// hear keeps an answer for the members whose leases are taken next, and tells those that serve. Answers may overtake each other.
+// hear tells an answer to the members that serve, and keeps it for members that get a lease later. Answers may overtake each other.
 func (c *Coordinator) hear(answer *Pauses) {
 	for {
 		known := c.pauses.latest.Load()
@@ -78,7 +78,7 @@ func (c *Coordinator) AskForPauses(ctx context.Context) {
 	}
 }
 
-// askOnce tells those that serve which types are paused. If nobody does, it does not ask, and the answer is nil.
+// askOnce asks which types are paused, and tells the members that serve. If no member serves, it asks nothing and returns nil.
 func (c *Coordinator) askOnce() (answer *Pauses, err error) {
 	if len(c.held()) == 0 {
 		return nil, nil

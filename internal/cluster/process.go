@@ -44,7 +44,7 @@ type Pausing interface {
 
 // Hears is what the process wants to hear.
 type Hears struct {
-	Looked    func(err error)               // whether a look has shown the leases, and those that fall to this instance were taken
+	Looked    func(err error)               // a look is over; nil: it has shown the leases, and this instance has taken its part of the free ones
 	ClockRead func()                        // a look has read the database's clock
 	Here      func(context.Context)         // the lease was taken that says that this instance is here
 	Came      func([]queue_job.Config)      // types were added, or have other configurations

@@ -11,7 +11,7 @@ import (
 )
 
 // Spec is what a member is made for: a shard of a job type, with one of the type's configurations. It never changes. If a type is to have
-// something else, it gets other members, and those that it has retire.
+// something else, its members retire, and it gets new ones.
 type Spec struct {
 	JobType int32
 	Layout  share.Layout
@@ -77,9 +77,9 @@ func (s Spec) compare(other Spec) int {
 	return cmp.Or(cmp.Compare(s.JobType, other.JobType), cmp.Compare(s.Layout, other.Layout), cmp.Compare(s.Shard, other.Shard))
 }
 
-// reconcile retires the seats that are not to be any more, and makes those that are missing; if this instance leaves, it makes none. Take
-// are leases to be taken: a type that may be dormant gets its seat with the lease. Asleep are types that are dormant from now on. It
-// returns how many seats it has made.
+// reconcile retires each seat that its type has no use for any more, and makes the missing seats; if this instance leaves, it makes none.
+// take has the leases to be taken: a type that may be dormant gets its seat with its lease. asleep has the types that are dormant from now
+// on. reconcile returns how many seats it has made.
 func (c *Coordinator) reconcile(v *share.View, take []string, asleep map[int32]bool, leaving bool) (made int) {
 	seats := slices.DeleteFunc(slices.Clone(c.seats.All()), (*seat).retired)
 	specs := make([]Spec, len(seats))

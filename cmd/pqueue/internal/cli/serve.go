@@ -248,7 +248,8 @@ func (s *server) checkOpen() error {
 			s.listen)
 	case len(s.trustedProxies) > 0:
 		return exitf(exitUsage,
-			"--open-to-this-machine: --trusted-proxy says that a proxy is in front, whose requests look like those of this machine; leave one of the two out")
+			"--open-to-this-machine: --trusted-proxy says that a proxy is in front, and its requests look as if this machine had sent them; "+
+				"leave one of the two out")
 	}
 	return nil
 }
