@@ -16,19 +16,46 @@ const (
 	againOften   = 8                // statements in a row that were cut, until the rests become twice as long
 	againFinds   = 3                // tries, until an outcome stands alone
 	againSure    = 8                // statements in a row that were answered, until larger ones are tried: it was the database, and no row
+	lockedLooks  = time.Second      // from one look at locked rows to the next
 )
 
 // failures are the outcomes of a settler whose statements have failed. They are sent apart from the others: a transaction may have locked
-// their rows, or a trigger refuses one. Each failure makes the next statement an eighth as large, until each such outcome stands alone.
+// their rows, or a trigger refuses one. Each failure makes the next statement an eighth as large, until each such outcome stands alone. If
+// the server can say which rows are locked, they need not: their outcomes wait together until a look finds the rows free.
 type failures struct {
-	list     []*outcome // by the number of tries, least first; outcomes that stand alone take turns
-	at       time.Time  // before, none is sent
+	locked []*outcome // by when they are looked at
+	lookAt time.Time  // at some of these
+
+	list     []*outcome // the others, by the number of tries, least first; outcomes that stand alone take turns
+	at       time.Time  // before, none of these is sent
 	answered int        // of these statements, since one has failed
 	cuts     int        // of these statements in a row that had no answer in time
 }
 
+// any reports whether there are outcomes of a kind.
+func (f *failures) any(of func(*outcome) bool) bool {
+	return slices.ContainsFunc(f.locked, of) || slices.ContainsFunc(f.list, of)
+}
+
+// in is how long until some may be sent.
+func (f *failures) in() time.Duration {
+	in := time.Hour
+	if len(f.list) > 0 {
+		in = time.Until(f.at)
+	}
+	if len(f.locked) > 0 {
+		in = min(in, time.Until(f.lookAt))
+	}
+	return in
+}
+
 // take takes those of the next statement. There are some.
 func (f *failures) take() (batch []*outcome) {
+	if n := min(len(f.locked), batchRowsMax); n > 0 && time.Until(f.lookAt) <= 0 {
+		batch, f.locked = f.locked[:n:n], f.locked[n:]
+		f.lookAt = time.Now().Add(lockedLooks)
+		return batch
+	}
 	stage, n := f.list[0].stage(), 0
 	most := max(1, batchRowsMax>>(3*stage))
 	most = min(most<<min(max(0, f.answered-againSure), 10), batchRowsMax)
@@ -42,7 +69,15 @@ func (f *failures) take() (batch []*outcome) {
 // stage is how often an outcome was tried, until it stands alone.
 func (o *outcome) stage() int { return min(o.tries, againFinds+1) }
 
-// add keeps outcomes.
+// lock keeps outcomes whose rows were found locked.
+func (f *failures) lock(outcomes []*outcome) {
+	if len(f.locked) == 0 {
+		f.lookAt = time.Now().Add(lockedLooks)
+	}
+	f.locked = append(f.locked, outcomes...)
+}
+
+// add keeps other outcomes.
 func (f *failures) add(outcomes []*outcome) {
 	if len(f.list) == 0 {
 		f.answered, f.cuts = 0, 0

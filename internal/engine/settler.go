@@ -47,7 +47,7 @@ type settler struct {
 
 // settling is what a settler asks of its line.
 type settling interface {
-	settle(ctx context.Context, st statement) (again []*outcome, err error)
+	settle(ctx context.Context, st statement) (again, locked []*outcome, err error)
 	logAttempts(ctx context.Context, attempts []store.Attempt) error
 	unsuccessful(t *task, v verdict, started int64) *store.Attempt
 	lost(t *task, outcome string) *store.Attempt
@@ -116,7 +116,7 @@ func (s *settler) push(o *outcome) {
 func (s *settler) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending) + len(s.failed.list) + len(s.writing)
+	return len(s.pending) + len(s.failed.list) + len(s.failed.locked) + len(s.writing)
 }
 
 // owes reports whether an outcome under a term is not written yet.
@@ -124,7 +124,7 @@ func (s *settler) owes(term int64) bool {
 	under := func(o *outcome) bool { return o.act.term == term }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.pending, under) || slices.ContainsFunc(s.failed.list, under) || slices.ContainsFunc(s.writing, under)
+	return slices.ContainsFunc(s.pending, under) || s.failed.any(under) || slices.ContainsFunc(s.writing, under)
 }
 
 // loop writes outcomes until ctx ends.
@@ -157,8 +157,8 @@ func (s *settler) take(gathered time.Time) (batch []*outcome, in time.Duration) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := time.Hour
-	if len(s.failed.list) > 0 {
-		again = time.Until(s.failed.at)
+	if len(s.failed.list)+len(s.failed.locked) > 0 {
+		again = s.failed.in()
 	}
 	if len(s.pending) == 0 && again > 0 {
 		return nil, again
@@ -180,14 +180,15 @@ func (s *settler) take(gathered time.Time) (batch []*outcome, in time.Duration) 
 func (s *settler) takeAll() []*outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writing = slices.Concat(s.failed.list, s.pending)
-	s.failed.list, s.pending, s.awaited, s.took = nil, nil, false, ground.StatementMax
+	s.writing = slices.Concat(s.failed.locked, s.failed.list, s.pending)
+	s.failed.locked, s.failed.list, s.pending, s.awaited, s.took = nil, nil, nil, false, ground.StatementMax
 	return s.writing
 }
 
 // unwritten are the outcomes of a batch that the table does not have.
 type unwritten struct {
 	tried  []*outcome
+	locked []*outcome    // were passed over
 	cut    time.Duration // the last statement had no answer in this time; 0: it had
 	unsent []*outcome    // came after that statement
 }
@@ -197,11 +198,14 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 	if s.log.any.Load() || slices.ContainsFunc(batch, func(o *outcome) bool { return o.log != nil }) {
 		s.log.write(ctx, batch)
 	}
-	groups := byAct(batch)
+	groups, passes := byAct(batch), false
+	if s.again || len(s.failed.list)+len(s.failed.locked) > 0 {
+		passes = s.passes(batch)
+	}
 	for i, group := range groups {
 		sent := time.Now()
-		again, isCut := s.send(ctx, group)
-		w.tried = append(w.tried, again...)
+		again, locked, isCut := s.send(ctx, group, passes)
+		w.tried, w.locked = append(w.tried, again...), append(w.locked, locked...)
 		if isCut {
 			w.cut, w.unsent = time.Since(sent), slices.Concat(groups[i+1:]...)
 			break
@@ -227,30 +231,37 @@ func (s *settler) keep(w unwritten) {
 	if len(w.tried) > 0 {
 		s.failed.add(w.tried)
 	}
+	if len(w.locked) > 0 {
+		s.failed.lock(w.locked)
+	}
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
 	ground.Signal(s.wake) // there may be room for marks again, or nothing left to wait for
 }
 
-// send writes alike outcomes in one statement. It returns those that are to be sent again, and reports whether there was no answer in time.
-func (s *settler) send(ctx context.Context, group []*outcome) (again []*outcome, isCut bool) {
+// send writes alike outcomes in one statement. It returns those that are to be sent again, and those whose rows are locked, and reports
+// whether there was no answer in time.
+func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (again, locked []*outcome, isCut bool) {
 	first := group[0]
-	st := statement{act: first.act, outcomes: group, tasks: tasksOf(group)}
+	st := statement{act: first.act, outcomes: group, tasks: tasksOf(group), passes: passes}
 	if st.kind == failLost && !s.log.wait.Failing() { // otherwise the log would hold the status up
 		st.why = first.log
 	}
-	statement, cancel := context.WithTimeout(ctx, s.patience(first))
+	statement, cancel := context.WithTimeout(ctx, s.patience(first, passes))
 	defer cancel()
 	sent := time.Now()
-	again, err := s.line.settle(statement, st)
+	again, locked, err := s.line.settle(statement, st)
 	if err == nil {
 		s.took, s.cuts = time.Since(sent), 0
 		s.errlog.On(ctx, "write outcomes", nil)
 		for _, o := range again {
 			o.tries = max(1, o.tries)
 		}
-		return again, false
+		for _, o := range locked {
+			o.tries, o.cut = max(1, o.tries), true
+		}
+		return again, locked, false
 	}
 	if isCut = statement.Err() != nil && ctx.Err() == nil; isCut {
 		s.cuts++
@@ -268,22 +279,31 @@ func (s *settler) send(ctx context.Context, group []*outcome) (again []*outcome,
 		o.tries++
 		o.cut = o.cut || isCut
 	}
-	return group, isCut
+	return group, nil, isCut
+}
+
+// manyCuts is how many statements in a row have no answer in time if it is the database that is slow.
+const manyCuts = 6
+
+// passes reports whether the statements of a batch pass over locked rows: while rows may be locked, so that no statement is left behind in the
+// server, where it would wait for them. A statement that passes is two, and a slow database is sent no more than it must be.
+func (s *settler) passes(batch []*outcome) bool {
+	isCut := func(o *outcome) bool { return o.cut }
+	return (slices.ContainsFunc(batch, isCut) || s.failed.any(isCut)) && s.cuts < manyCuts && s.took < againLongest
 }
 
 // patience is for how long a statement may have no answer. It depends on how often its outcomes were tried, on the time that the last
 // answered statement took, and on how many statements were cut in a row since: if many were, the database is slow.
-func (s *settler) patience(first *outcome) time.Duration {
-	const many = 6
+func (s *settler) patience(first *outcome, passes bool) time.Duration {
 	slow := 4 * s.took
-	if s.cuts >= many {
-		slow = max(slow, settleMax<<min(s.cuts-many, 2))
+	if s.cuts >= manyCuts {
+		slow = max(slow, settleMax<<min(s.cuts-manyCuts, 2))
 	}
 	usual := settleMax
 	switch {
 	case first.cut:
 		usual = againLeast << min(max(0, first.tries-againFinds), 2)
-	case slices.ContainsFunc(s.failed.list, func(o *outcome) bool { return o.cut }): // this may be one of those
+	case passes: // it waits for no row
 		usual = againLongest
 	}
 	return max(usual, min(slow, ground.StatementMax))

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/find"
@@ -17,7 +18,7 @@ type outcome struct {
 	act
 	log       *store.Attempt // nil: nothing, or done
 	tries     int            // that have not written it
-	cut       bool           // one of them had no answer in time: a transaction may have locked the row
+	cut       bool           // a transaction may have locked the row: one of them had no answer in time, or has passed the row over
 	untilSeen int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
 }
 
@@ -44,6 +45,7 @@ type statement struct {
 	outcomes []*outcome
 	tasks    []*task        // of the outcomes
 	why      *store.Attempt // for the log, in the same transaction; nil: nothing
+	passes   bool           // over rows that another transaction has locked
 }
 
 func tasksOf(group []*outcome) []*task {
@@ -102,25 +104,62 @@ func (a act) wrote(row store.Standing) bool {
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
 }
 
-// settle sends a statement, and goes on with its tasks. It returns the outcomes that are to be sent again. After an error, it has done nothing
-// with any.
-func (l *line) settle(ctx context.Context, st statement) (again []*outcome, err error) {
+// settle sends a statement, and goes on with its tasks. It returns the outcomes that are to be sent again, and those whose rows are locked.
+// After an error, it has done nothing with any.
+func (l *line) settle(ctx context.Context, st statement) (again, locked []*outcome, err error) {
+	if st.passes {
+		if locked, err = l.passOver(ctx, &st); err != nil || len(st.outcomes) == 0 {
+			return nil, locked, err
+		}
+	}
 	ids := idsOf(st.tasks)
 	written, err := l.jobs.Settle(ctx, ids, st.outcome(l.cfg.LostLimit, st.why))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case written == len(ids):
 		l.settled(&st)
-		return nil, nil
+		return nil, locked, nil
 	case !st.takesBack():
-		return l.settledSome(ctx, &st, written)
+		again, err = l.settledSome(ctx, &st, written)
+		return again, locked, err
 	}
 	rows, err := l.standings(ctx, st.tasks)
 	if err == nil {
 		again = l.unmarkAgain(st.outcomes, rows)
 	}
-	return again, err
+	return again, locked, err
+}
+
+// passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
+// server is too old. It leaves out rows that are gone, too: those stay in the statement.
+func (l *line) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {
+	free, err := l.jobs.Unlocked(ctx, idsOf(st.tasks))
+	if err != nil || len(free) == len(st.tasks) {
+		return nil, err
+	}
+	slices.Sort(free)
+	var others []*outcome
+	for _, o := range st.outcomes {
+		if _, is := slices.BinarySearch(free, o.ID); is {
+			others = append(others, o)
+		} else {
+			locked = append(locked, o)
+		}
+	}
+	there, err := l.standings(ctx, tasksOf(locked))
+	if err != nil {
+		return nil, err
+	}
+	locked = slices.DeleteFunc(locked, func(o *outcome) bool {
+		_, is := there[o.ID]
+		if !is {
+			others = append(others, o)
+		}
+		return !is
+	})
+	st.outcomes, st.tasks = others, tasksOf(others)
+	return locked, nil
 }
 
 // settled goes on with tasks whose outcomes the table has.

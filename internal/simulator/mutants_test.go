@@ -405,14 +405,26 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an outcome whose settle failed is dropped",
 		File: "internal/engine/settler.go",
-		Old:  "\treturn group, isCut\n",
-		New:  "\treturn nil, isCut\n",
+		Old:  "\treturn group, nil, isCut\n",
+		New:  "\treturn nil, nil, isCut\n",
 	},
 	{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/engine/settler.go",
-		Old:  "\treturn group, isCut\n",
-		New:  "\ts.line.(*line).queue.forget(st.tasks...)\n\treturn nil, isCut\n",
+		Old:  "\treturn group, nil, isCut\n",
+		New:  "\ts.line.(*line).queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
+	},
+	{
+		Name: "an outcome whose row is locked is dropped",
+		File: "internal/engine/statement.go",
+		Old:  "\treturn locked, nil\n",
+		New:  "\treturn nil, nil\n",
+	},
+	{
+		Name: "locked rows whose outcomes wait are not looked at again",
+		File: "internal/engine/failures.go",
+		Old:  "in = min(in, time.Until(f.lookAt))",
+		New:  "in = min(in, time.Hour)",
 	},
 	{
 		Name: "marks are not taken back at the end of a lease",

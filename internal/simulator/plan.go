@@ -100,6 +100,7 @@ func draw(seed uint64) *plan {
 	p.drawUnique(throw(seed, 19))
 	p.drawRestored(throw(seed, 20))
 	p.drawBehind(throw(seed, 21))
+	p.drawLockedWhileRunning(throw(seed, 22))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -231,6 +231,20 @@ func (p *plan) drawLockedThenMoved(d *dice) {
 	}
 }
 
+// drawLockedWhileRunning draws, from dice of its own, that business code locks the rows of some jobs in flight for longer than anybody waits
+// for the answer to an outcome.
+func (p *plan) drawLockedWhileRunning(d *dice) {
+	if p.calmAt < 5*time.Second || d.chance(500) {
+		return
+	}
+	at, for_ := d.between(300*time.Millisecond, p.calmAt-4*time.Second), d.between(3500*time.Millisecond, 7*time.Second)
+	for range 2 + d.upTo(6) {
+		among := d.next()
+		p.at(at, func(w *world) { w.lock(among, true, for_) }, "lock a row in flight for %v", for_)
+		at += d.between(0, 50*time.Millisecond)
+	}
+}
+
 func (w *world) pause(jobType int32, paused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
