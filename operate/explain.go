@@ -1,5 +1,3 @@
-// Package operate is for people who run a queue in production, and for the programs that they use. [Explain] says why a job has not
-// started.
 package operate
 
 import (

@@ -19,6 +19,9 @@ type Archived struct {
 	Runs []Attempt
 }
 
+// A job is archived first and deleted second. If the process dies in between, the job is archived twice, and not lost. If somebody makes the
+// job run again in between, the deletion leaves it alone, since it takes only rows that are still final and old.
+
 // archivedOf reads jobs by their ids, with their runs. A job that somebody has had run again is not among them.
 func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, error) {
 	rows, err := st.List(ctx, store.Filter{IDs: ids}, len(ids))

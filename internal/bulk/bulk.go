@@ -1,6 +1,16 @@
-// Package bulk carries out operations: changes of many jobs that an operator has asked for, a part at a time. Each part is one
-// transaction, in which the jobs are changed, the operation advances and the act is noted. So whoever dies in the middle, and
-// whoever goes on with it, each job is changed once, and what async_job_act_tab says is what was done.
+// Package bulk carries out operations: changes of many jobs that an operator has asked for, a part at a time.
+//
+//	the row of the operation, in async_job_act_tab:   verb, filter, rate, last_id, reached ─┐ worker: who carries it out
+//	                                                                                        ▼
+//	ids:   1 … reached ─┤ up to 500 jobs: one transaction ├─► reached … last_id
+//	                      reached moves on, if it is still what was read
+//	                      the jobs are changed, if the filter still selects them
+//	                      an act names the jobs
+//
+// The transaction changes nothing if it finds another reached. So whoever dies in the middle, and whoever goes on with it, each job is
+// changed once, and what async_job_act_tab says is what was done. That one process at a time is the worker is for the rate, and not for
+// correctness; if nobody has heard of it for fifteen seconds, another takes over. Every Runner looks for open operations every five seconds
+// (internal/upkeep); the command line carries out its own.
 package bulk
 
 import (

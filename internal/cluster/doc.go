@@ -5,7 +5,7 @@
 //	                          │
 //	            types: what the application gives, within the limits
 //	                          ▼
-//	            reconcile: seats that are not to be any more retire, missing ones are made
+//	            reconcile: seats that no type needs any more retire, missing ones are made
 //	                          ▼
 //	            share: which leases to give, to take, to ask for ──► keeper
 //
@@ -27,14 +27,19 @@
 // # A seat for each lease
 //
 // What a member is made for never changes: type, configuration, layout, shard (Spec). After each look, reconcile compares the seats with
-// what the types are to be. Whatever the reason is why a seat retires, it does so in one way: it gives its lease up, and ends when what
-// it has run is written. The reason only says what becomes of the lease: it is free, closed until a later layout opens it, or laid down.
+// what the types are to be. A seat retires in one way, whatever the reason: it gives its lease up, and ends when the outcomes of its jobs are
+// written. The reason only says what becomes of the lease: it is free, closed until a later layout opens it, or laid down.
 //
 // # A lease that is given away
 //
 // A seat is offered its next lease as soon as nothing starts under the last one, though that may drain for hours. If somebody waits
 // for it, the lease lives on under another name, as a rest, and its name goes to whoever asks (handover.go). The rest says how many
 // handlers run and which keys they have; the next holder's member heeds that (Remains), as it heeds what retired members here still run.
+//
+// # A type without work
+//
+// If a type has had nothing to do for its DormantAfter, its holder lays it down: the row of the lease gets another name, so nobody takes the
+// lease or looks at it. The first instance that sees a job of the type gives the row its name back (dormancy.go).
 //
 // # Pauses
 //

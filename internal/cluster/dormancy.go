@@ -31,6 +31,12 @@ type Dormancy interface {
 // job that is committed before that second look is found by it. The tail of every instance sees a later one, among the rows that no
 // member there wants, and has the type woken. What neither sees, a look at the table finds, which one of the instances takes every
 // ten seconds: a job that was retried, or comes from a long transaction, or whose instance has died between the two looks.
+//
+//	         nothing to do for DormantAfter, and no pending job             a tail, or a look at the table, has seen a job
+//	job-7 ──────────────────────────────────────────────────► dormant-7 ──────────────────────────────────────────────────► job-7
+//	                                                          no look at the leases reads it; the term stays
+//
+// So ten thousand types cost what those cost that are awake.
 type dormancy struct {
 	any   atomic.Bool   // there are types that may be dormant
 	first atomic.Bool   // this instance is the one that looks at the table for all

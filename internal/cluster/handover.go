@@ -17,6 +17,15 @@ import (
 // giveAway gives a lease back as soon as nothing runs under it, and what has run is written. If another instance asks for the
 // lease, and that takes longer than a moment, it gives the lease's name away: the other instance goes on at once, and what runs
 // here runs on under its old term.
+//
+//	job-7, term 16 ──► rest-7-16 is written ──► job-7 is free ──► the next holder takes it, under term 81
+//	                   │                                          and looks at the leases once more
+//	                   └─ term 16 is renewed there; running and keys become fewer ──► the row is deleted
+//
+// The row of the rest is there before the lease is free, so whoever sees the lease free sees the rest, too. The term, the handlers' contexts
+// and the trust in the lease do not change, and outcomes are written as ever. The next holder leaves rows with such a term alone, and what
+// still runs elsewhere counts against its capacity and the slots of its keys. If the old holder dies, its rest expires, and what ran under
+// the term counts as lost.
 func (c *Coordinator) giveAway(s *seat, t *tenure) {
 	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
 	lease := t.lease
@@ -140,7 +149,9 @@ func (c *Coordinator) heedRemains(v *share.View) {
 	}
 }
 
-// farewell is how an instance leaves.
+// farewell is how an instance leaves. It first says that it is about to stop, and the others, which look twice a second, ask for what falls
+// to them: so a type pauses for a moment, however long its handlers take. If nobody asks within a second, it starts no more jobs, and keeps
+// its leases until its handlers have ended. An instance that starts in that time asks for the leases, and gets them at once.
 type farewell struct {
 	leaves chan struct{} // closed: Stop was called
 	gone   chan struct{} // closed: nobody can be expected to take over what this instance still has

@@ -97,8 +97,10 @@ func (c *Coordinator) askOnce() (answer *Pauses, err error) {
 	return answer, nil
 }
 
-// heedOver ends the pauses of which a look has shown that they are over: of all types, since those who run them may be older versions. The
-// look does not wait for it. If it fails, the next look shows the same pauses.
+// heedOver ends the pauses of which a look has shown that they are over: of all types, since those who run them may be older versions. A type
+// is paused as long as its row says when the pause began; nobody who asks for pauses compares their ends. The statement compares the end
+// once more, so a pause that somebody has just made longer stays. The look does not wait for it. If it fails, the next look shows the same
+// pauses.
 func (c *Coordinator) heedOver(types []int32) {
 	if len(types) == 0 || c.pauses.ending.Swap(true) {
 		return

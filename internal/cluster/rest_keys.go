@@ -10,7 +10,9 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// RestKeys is what tells the next holder of a lease which keys handlers still have. *store.Store has it; its methods carry the contracts.
+// RestKeys is what tells the next holder of a lease which keys handlers still have: rows of async_job_now_tab, under the name of the rest. The
+// rows of jobs do not tell, since a handler may run on when its job is final, cancelled or deleted. *store.Store has it; its methods carry
+// the contracts.
 type RestKeys interface {
 	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
 	DropRestKeys(ctx context.Context, rest string, rows int) error

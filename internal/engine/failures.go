@@ -20,8 +20,16 @@ const (
 )
 
 // failures are the outcomes of a settler whose statements have failed. They are sent apart from the others: a transaction may have locked
-// their rows, or a trigger refuses one. Each failure makes the next statement an eighth as large, until each such outcome stands alone. If
-// the server can say which rows are locked, they need not: their outcomes wait together until a look finds the rows free.
+// their rows, or a trigger refuses one. While a statement waits for a row, no other outcome of the type is written, and when unsettledMax of
+// them wait, none of its jobs starts. So a statement is cut after settleMax.
+//
+//	a statement is cut, or refused ──► locked: the server says which rows are locked; one look a second at a thousand of them
+//	                               └─► list:   it does not say, or refuses a row: statements of an eighth of the size each time,
+//	                                           until each outcome stands alone; after a cut, a rest
+//
+// MySQL and MariaDB do not notice that nobody waits for a statement any more: it keeps a session for up to innodb_lock_wait_timeout. So from
+// the first cut on, as long as rows may be locked, a read that waits for no lock says which rows are free, and only they are written
+// (passOver). If statements have no answer wherever they lead, the database is slow, and they get more time (settler.patience).
 type failures struct {
 	locked []*outcome // by when they are looked at
 	lookAt time.Time  // at some of these

@@ -15,7 +15,7 @@ import (
 //
 // If the type is ordered, a key has one slot, and its rows get it by their ids. The table says whether a row is the first of
 // its key, just before the mark: an earlier row may wait there for its time. A row that is not the first is parked until the
-// first is done or gone.
+// first is done or gone. The order is in the table, so it survives every change of holder.
 type keys struct {
 	most    int // slots of each key; 0: keys are not looked at
 	ordered bool

@@ -20,6 +20,17 @@ const (
 	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
 )
 
+// Twice a second, a holder has two answers: which types are paused, and whether the rows that it has marked are still its own. Each look at
+// the leases brings the first (internal/cluster/pauses.go). The second is asked for here, in one statement for all types, while something is
+// marked, started or not.
+//
+//	a look, or a mark, is sent ──► the answer ──► starts: a job may start until a second after the sending ──► mayStart, right before the handler
+//	watchCancellations         ──► the answer ──► task.gone, and the handler's context ends
+//
+// A worker asks last, so no job starts on an older answer, whatever delays the job between its mark and its start: a locked row, a full pool,
+// a frozen process. If the database itself is slow, an answer lasts until the next one (allowedFor). A job whose answer is too old is put
+// back into memory, and its mark is taken back.
+
 // watchCancellations looks, until ctx ends, which marked jobs have been cancelled. A handler hears of it within a second, and none starts
 // by an older answer. If nothing is marked, it does not ask.
 func (d *database) watchCancellations(ctx context.Context) {

@@ -16,11 +16,11 @@
 // # Three ways to a row
 //
 // The tail is fast, the sweep is sure, and the loader is for what is more than either brings. The tail reads along the primary key what
-// has come behind the newest id, and what lies in the gaps below it. It misses what is committed later than two seconds after its id was
-// drawn, and what is not due yet. The sweep needs no memory: it asks the due index for whatever is pending and due, of all types in
-// one statement. Both stop at a full sink: the row stays in the table, the sink's Backlog is behind, and from then on the sweep leaves
-// this type to the loader. The loader goes through the lanes of the due index, round after round, until it comes to their ends and
-// nothing was turned away in the meantime. Then the sweep has the type again.
+// has come behind the newest id, and the rows in the gaps below it. It misses a row that is committed more than two seconds after the
+// tail has passed its id, and a row that falls due more than three seconds from now. The sweep needs no memory: it asks the due index for
+// whatever is pending and due, of all types in one statement. Both stop at a full sink: the row stays in the table, the sink's Backlog is
+// behind, and from then on the sweep leaves this type to the loader. The loader goes through the lanes of the due index, round after
+// round, until it comes to their ends and nothing was turned away in the meantime. Then the sweep has the type again.
 //
 // # The first look
 //

@@ -1,15 +1,3 @@
-// Package keeper takes named leases and keeps them. A [Keeper] renews all leases of one process on one database at
-// every third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for
-// each job type with it, package shedlock a single lease.
-//
-// A keeper is one instance: its identity stands in the owner of each of its leases. It can see the leases of all instances
-// ([Keeper.Look]), ask for one ([Keeper.Ask]), and give the name of a lease away while what runs under the lease runs on
-// ([Keeper.Move]).
-//
-// A [Lease] is held until it is given back ([Keeper.Release]), until it is lost, because trust in it has ended or the
-// table says that it is no longer ours, or until the keeper's parent context ends. Each of these ends [Lease.Context].
-// If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back, so that others need not wait
-// for it to expire. If a taking takes effect that its sender gave up, the next look does.
 package keeper
 
 import (

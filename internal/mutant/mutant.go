@@ -1,5 +1,10 @@
 // Package mutant puts a known failure into the library for one run of its tests: a test that stays green on it proves
 // nothing. The working copy is left as it is. The package is for tests only.
+//
+//	a mutant: file, old text, new text ──► a changed copy ──► go test -overlay ──► it must be red
+//
+// The lists stand beside the tests that have to find their failures: internal/simulator, operate, tests/service and tests/faults.
+// A test beside each list says, without a run, whether each old text is in its file, once.
 package mutant
 
 import (

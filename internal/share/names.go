@@ -13,16 +13,7 @@ import (
 // shard is the end of a lease's name: the whole, the job type, the shard.
 const shard = `((-?\d{1,10})(?:/(\d{1,2}))?)`
 
-// The rows of the table of leases that belong to the engine, by their names. All of them are leases: each ends by itself if its
-// owner dies, so nothing is ever left half done.
-//
-//	job-7             the lease of job type 7
-//	job-7/2           the lease of shard 2 of job type 7, if the type is divided
-//	at-1f2e…          an instance is here; if Leaves runs there, it gives its leases away
-//	want-7            its owner asks for job-7
-//	rest-7-16…        jobs of type 7 still run under a term whose holder gave job-7 away; rest-7/2-16…: job-7/2
-//	away-7-16…        somebody asks whoever holds job-7 under this term to give it to any other instance
-//	away-1f2e…        somebody asks an instance to give away all that it has, and to take nothing
+// The names of the rows that belong to the engine; doc.go says what each row is for.
 var (
 	ofInstance = regexp.MustCompile(`^at-([0-9a-f]{12})$`)
 	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)

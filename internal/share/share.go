@@ -1,15 +1,3 @@
-// Package share decides which instance works which job type: which free leases an instance takes, which leases it asks others
-// for, and which of its own it gives when it is asked. It takes a picture of the leases and returns names; it needs no SQL,
-// no clock and no goroutine.
-//
-// There is no leader and no plan. Every instance looks at the same table and decides for itself, and a holder gives a lease
-// only if its own picture agrees that the asker has too few. The gifts come to an end: let S be the number of shards that an
-// instance has of one type, and H the number of leases that it has in all. A gift lowers the sum of S² over all instances and
-// types; or it leaves that sum as it is, and lowers the sum of H² over all instances. Both sums are whole numbers.
-//
-// HandOver moves a lease once, however even the shares are; then other gifts make the shares even again. While the row that
-// asked for the hand-over is there, nobody asks for this lease to even the shares out. So it stays with its new holder, if another
-// lease can go the other way.
 package share
 
 import (

@@ -1,19 +1,3 @@
-// Package store holds every statement that the library sends. It knows SQL and no meaning: neither what a status is for
-// nor what a lease is for. What differs between databases stands in one file for each (mysql.go, tidb.go, postgres.go,
-// sqlite.go); the verbs never ask which database they talk to.
-//
-// Each statement carries its contract: what it needs, what it changes, what fewer rows than asked means. Three rules hold
-// for all of them:
-//
-//   - It can be sent again. If a connection breaks after sending, nobody knows whether the statement took effect, so
-//     reading back or repeating must be harmless. [Store.AddJob] and [Store.AddJobs] are the exceptions, since each
-//     sending adds rows; nothing here sends them twice.
-//   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
-//     connection counts found or changed rows (clientFoundRows). If it may write the values that are there already, as
-//     in two renewals within a second, the rows are read back.
-//   - A statement whose values are all numbers has them in its text: without arguments it costs one round trip, with
-//     arguments three (prepare, execute, close). On PostgreSQL, the reads that recur have arguments all the same
-//     (postgres.go says why).
 package store
 
 import (

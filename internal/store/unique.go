@@ -9,6 +9,14 @@ import (
 	"strings"
 )
 
+// Whether a job may be there beside another one with its key is decided by the unique index over job_key and unique_in, in the statement that
+// adds the job or makes it run again. unique_in is the job's type; NULL: the key need not be unique.
+//
+//	done, and unique ── a new job takes the key ──► done, unique_in is NULL, and the row remembers that (keyTaken)
+//	       ▲                                          │
+//	       └── pending, and unique ◄── Retry ─────────┤ nobody has the key
+//	                                                  └ another row has it: this one stays as it is
+
 // AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its
 // unique key already, it inserts nothing and returns the id of that row. If the job says so, a final row is not in the
 // way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,

@@ -13,7 +13,9 @@ const (
 	expiredAfter = 3 * time.Second // until then, an earlier holder may say itself how its tenure ended
 )
 
-// LeaseLog notes who gets a lease and how it ends, until it is written with the stats. Nobody waits for it. A nil one notes nothing.
+// LeaseLog notes who gets a lease and how it ends, until it is written with the stats. No taking and no renewal waits for it. If a holder
+// says nothing, its successor writes, some seconds after its own taking, that the lease expired; if the holder comes back, its own word
+// counts. A nil LeaseLog notes nothing.
 type LeaseLog struct {
 	came chan struct{} // something was noted
 

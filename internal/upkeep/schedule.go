@@ -34,7 +34,8 @@ type Schedules interface {
 //
 // The lease is not what gives each time one job and no more. The table says up to which time all have their jobs, and that
 // only grows, unless the database's clock was ahead for a while; a job is added only for a later time; and its key is unique, so
-// a time that has its job gets no second one.
+// a time that has its job gets no second one. If a holder dies between the job and the note, its successor finds the key taken; a holder
+// that was frozen finds the note ahead of the job's time. If the text of the schedule changes, the times of the new one begin at that moment.
 type Schedule struct {
 	*Base
 	table  Schedules

@@ -37,6 +37,9 @@ type History interface {
 // stats writes down, once a minute, what each line has run, and a second after a lease has changed hands, who has it and how it
 // ended. If nothing has run and no lease has moved, it sends nothing. What could not be written is written with the next. Nothing waits
 // for it but Stop, for one last writing.
+//
+// A row is named by its minute, lease and term, and says how much it has counted. So a statement that comes again, or late, changes nothing.
+// The engine never reads these rows. Readers add them up.
 type stats struct {
 	*Base
 	table    History

@@ -1,0 +1,48 @@
+// Package share decides which instance works which job type: which free leases an instance takes, which leases it asks others
+// for, and which of its own it gives when it is asked. It takes a picture of the leases and returns names; it needs no SQL,
+// no clock and no goroutine.
+//
+//	all rows of the leases ──► See ──► Picture ──► Take: free leases that fall to this instance
+//	                            │         ├──────► Ask:  leases of whoever leaves, hands over, or has too many
+//	                            │         └──────► Give: own leases for which somebody asks, if this picture agrees
+//	                            ├──► Rests: what still runs under leases that were given away
+//	                            └──► Changes: the next steps to another layout
+//
+// # Everything that an instance tells the others is a lease
+//
+// A lease ends by itself if its owner dies, so nothing is ever left half done.
+//
+//	row             owner                                      says
+//	job-7           the holder                                 this instance starts the jobs of type 7; running: how many it runs
+//	job-7/2         the holder                                 the same of shard 2, if the type is divided
+//	at-1f2e…        each instance                              this instance is here; running -1 (Leaves): it is about to stop
+//	want-7          an instance that asks, for a second        give me job-7
+//	rest-7-16…      an earlier holder of job-7                 jobs of type 7 still run here, under this term; running: how many
+//	away-7-16…      a caller of HandOver, for five seconds     whoever holds job-7 under this term, give it to any other instance
+//	away-1f2e…      a caller of Drain, until the drain's end   this instance gives all that it has, and takes nothing
+//
+// # No leader and no plan
+//
+// Every instance looks at the same table and decides for itself. Free leases are handed out in an order on which all instances agree, so
+// what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more leases of the type,
+// or one more of the type and two more in all. The holder gives the lease only if its own picture agrees.
+//
+// The gifts come to an end: let S be the number of shards that an instance has of one type, and H the number of leases that it has in
+// all. A gift lowers the sum of S² over all instances and types; or it leaves that sum as it is, and lowers the sum of H² over all
+// instances. Both sums are whole numbers.
+//
+// # HandOver and Drain
+//
+// HandOver moves a lease once, however even the shares are: its row names the term, and the next holder has another term. While the row is
+// there, nobody asks for this lease to even the shares out. So it stays with its new holder, if another lease can go the other way.
+//
+// Drain makes the others treat an instance as if it were stopping: they ask for its leases, and it asks for none. If all instances of a
+// service are drained, none is. So that nothing stands still, a drained instance takes a lease that no other has taken for five seconds.
+//
+// # Layouts
+//
+// A layout says into how many shards a type is divided. Its number only grows. A lease can be taken only for the layout in its row. If the
+// layout of a type changes, each holder closes the lease that it has, any instance closes those that are free, and when all are closed, any
+// instance opens the leases of the new layout. So leases of two layouts are never held at a time, whoever dies or comes late. Change
+// lists the next steps. Each step can be sent late, and more than once.
+package share

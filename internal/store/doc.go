@@ -1,0 +1,32 @@
+// Package store holds every statement that the library sends. It knows SQL and no meaning: neither what a status is for
+// nor what a lease is for.
+//
+//	verbs        Mark, Settle, Tail, TakeLeases …    one for each statement; they never ask which database it is
+//	               │ fragments
+//	dialect      mysql.go  tidb.go  postgres.go  sqlite.go    what differs between databases
+//	               │ text and arguments
+//	send.go      the handle: a pool, a transaction, or a connection of the store's own (reserve.go)
+//
+// testdata has the SQL of each verb on each database, as it is sent: mysql.sql, mariadb.sql, tidb.sql, postgresql.sql and sqlite.sql. A test
+// compares them with the code.
+//
+// # Each statement carries its contract
+//
+// What it needs, what it changes, what fewer rows than asked means. Three rules hold for all of them:
+//
+//   - It can be sent again. If a connection breaks after sending, nobody knows whether the statement took effect, so
+//     reading back or repeating must be harmless. [Store.AddJob] and [Store.AddJobs] are the exceptions, since each
+//     sending adds rows; nothing here sends them twice.
+//   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
+//     connection counts found or changed rows (clientFoundRows). If it may write the values that are there already, as
+//     in two renewals within a second, the rows are read back.
+//   - A statement whose values are all numbers has them in its text: without arguments it costs one round trip, with
+//     arguments three (prepare, execute, close). On PostgreSQL, the reads that recur have arguments all the same
+//     (postgres.go says why).
+//
+// # Rows that somebody has locked
+//
+// A transaction of the application may have locked rows that are due. A mark leaves them out: MySQL locks the rows first with NOWAIT, MariaDB
+// is told not to wait, PostgreSQL gives up after five milliseconds, and then the mark is sent again without the locked rows. MySQL before
+// 8.0.1, MariaDB before 10.6 and TiDB cannot leave rows out; there, the mark waits, and the engine cuts it after three seconds.
+package store
