@@ -194,6 +194,27 @@ func TestArchitecture_ThePictureShowsWhatIsImported(t *testing.T) {
 	}
 }
 
+// Whoever wants to know the library reads ARCHITECTURE.md, and then the doc.go of a room: ten minutes each.
+func TestArchitecture_TheEssaysAreShort(t *testing.T) {
+	rooms, err := filepath.Glob("internal/*/doc.go")
+	if err != nil || len(rooms) == 0 {
+		t.Fatal(rooms, err)
+	}
+	most := map[string]int{"ARCHITECTURE.md": 120}
+	for _, room := range rooms {
+		most[room] = 60
+	}
+	for file, lines := range most {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > lines {
+			t.Errorf("%s has %d lines; at most %d", file, n, lines)
+		}
+	}
+}
+
 // doubles lists what doubles and is no wait: file and variable.
 var doubles = map[string]string{
 	"internal/engine/mark.go b.rows": "rows of a statement",
