@@ -66,7 +66,7 @@ func Init(configs []queue_job.Config, log logger.Logger, opts ...Option) *Runner
 
 // New checks the configurations and returns a [Runner] that is not started. There must be at least one. On one handle, with
 // one TablePrefix, there must be only one for each job type; on several databases, a type may have a configuration for each, all
-// with the same ServiceName. [queue_job.Config.Validate] says what else is refused. No job is left alone for its age, unless
+// with the same ServiceName. [queue_job.Config.Validate] says what else is refused. Jobs run however old they are, unless
 // [queue_job.Config.FirstPullDay] is set. A nil log writes to slog.Default().
 func New(configs []queue_job.Config, log logger.Logger, opts ...Option) (*Runner, error) {
 	return newRunner(configs, log, opts, asNow)

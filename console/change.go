@@ -33,7 +33,7 @@ var said = map[string]string{
 	"begun":     "The operation has begun. An instance starts on it within five seconds.",
 	"stopped":   "The operation is stopped. What it has changed stays so.",
 	"goes-on":   "The operation goes on where it was, within five seconds.",
-	"nothing":   "Nothing was changed: it is as you wish already, or it is too late for that.",
+	"nothing":   "Nothing was changed: it already is in that state, or it is too late for that.",
 	"in-flight": "Nothing was changed: an instance has the job, so its handler runs or is about to.",
 	"taken":     "Nothing was changed: another job has its unique key by now.",
 }

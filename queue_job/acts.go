@@ -14,9 +14,9 @@ import (
 // transaction, or in one of its own, if the verb gets a *sql.DB. So what is noted was done, and what was done is noted. A verb that changes
 // nothing notes nothing.
 //
-// Without an actor, or with an empty one, nothing is noted, and the verbs cost what they always did. So look whether you know the actor,
-// if all acts are to be noted. The actor is any text that your people recognise; why may be empty. What is longer than 255 and 16,000
-// characters is cut.
+// Without an actor, or with an empty one, nothing is noted, and the verbs cost what they always did. To have every change noted, make sure
+// that the actor is never empty. The actor is any text that your people recognise; why may be empty. The actor is cut after 255
+// characters, and the reason after 16,000.
 func WithActor(ctx context.Context, actor, why string) context.Context {
 	return hidden.WithActor(ctx, actor, why)
 }

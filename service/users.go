@@ -91,12 +91,13 @@ func (u *Users) Drop(ctx context.Context, name string) (there bool, err error) {
 }
 
 // Protect puts a login before a handler, such as a console: whoever is nobody is asked at /login. /logout ends a session, as twelve hours
-// do. What is below /static/ passes. From the sixth failure on, a name or an address has to wait before the next try, longer and longer.
+// do. What is below /static/ passes. From the sixth failed login on, each failure delays the next try of that address, up to 15 minutes; from
+// the hundred-and-first within a short time on, a name is delayed, too, by ten seconds at most.
 // Its addresses are relative, so it works below any path, with [http.StripPrefix], and behind a proxy that takes a prefix away.
 func (u *Users) Protect(next http.Handler) http.Handler { return logins.New(u.tables).Protect(next) }
 
 // ProtectWithPassword asks for one password of twelve bytes or more before a handler, which all who use it share: browsers show a dialog, in
-// which the name may be any. From the sixth failure on, an address has to wait before the next try, longer and longer.
+// which the name may be any. From the sixth failed login on, each failure delays the next try of that address, up to 15 minutes.
 func ProtectWithPassword(password string, next http.Handler) (http.Handler, error) {
 	if len(password) < logins.PasswordMin {
 		return nil, fmt.Errorf("the password has %d bytes, and needs %d at least", len(password), logins.PasswordMin)

@@ -14,10 +14,9 @@ type held struct {
 	lease *keeper.Lease
 }
 
-// shownAgain is how long a row waits, if statements have failed lately, that bears the line's own term although the line does not
-// have it. Mostly the row was settled a moment ago, and is read on another node of a cluster, which does not have that yet. Then the
-// mark finds, after the wait, that it is final. Otherwise somebody has set it back by hand, or the answers to its mark were lost, and
-// it runs.
+// shownAgain is how long a row waits before it is marked that carries the line's own term and is unknown here, if statements have failed
+// lately. Another node of a cluster may not show yet that the row was settled a moment ago; then the mark finds, after the wait, that the
+// row is final. Otherwise somebody has set the row back by hand, or the answers to its mark were lost, and it runs.
 const shownAgain = 3 * time.Second
 
 // Offer takes a pending row into the queue. It leaves a row alone that is too old. It reports false if there is no room; then a

@@ -14,7 +14,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// verdict is what is written about a run: the job's new status and, if it runs again, after which wait.
+// verdict is the result of a run that is to be written: the job's new status and, if it runs again, the wait before that.
 type verdict struct {
 	status   queue_job.JobStatus
 	wait     time.Duration

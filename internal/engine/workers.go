@@ -145,7 +145,7 @@ func (w *workers) next(came bool) (call []*task) {
 	return call
 }
 
-// vanished notes that a worker has gone without asking for more: its handler took the goroutine down.
+// vanished notes that a worker is gone whose handler called runtime.Goexit.
 func (w *workers) vanished() {
 	w.mu.Lock()
 	w.alive--
@@ -224,8 +224,7 @@ func (w *workers) cycle() time.Duration {
 	return w.runTakes + w.places.turnTakes
 }
 
-// lend notes how many runs of earlier holders go on elsewhere, each of which takes a worker here, and reports whether that is
-// another number than before.
+// lend sets how many workers are taken by runs that still go on under earlier holders. It reports whether the number has changed.
 func (w *workers) lend(n int) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

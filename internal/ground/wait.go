@@ -92,7 +92,7 @@ func (k *Looks) Look(holding context.Context, read func(context.Context) error) 
 	return err
 }
 
-// UnlessOver returns the error of a look, unless the lease that the question was for is over.
+// UnlessOver ignores the error of a look if the lease under which the look was taken has ended.
 func UnlessOver(holding context.Context, err error) error {
 	if holding.Err() != nil {
 		return nil

@@ -174,7 +174,7 @@ func (s *stats) enterLine(l Line, term, next int64) {
 	of.Add(&news)
 }
 
-// flush writes what befell the leases, and the minutes that are over, or whose leases are not held any more. At the end, it writes all.
+// flush writes the changes of leases, and the minutes that are over or whose leases have ended. At the end, it writes the current minute, too.
 func (s *stats) flush(ctx context.Context, now time.Time, all bool) error {
 	s.sent = false
 	news, old, takings := s.log.take(now)

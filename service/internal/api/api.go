@@ -158,7 +158,7 @@ func (a *api) answer(pattern string, route route) http.HandlerFunc {
 		}
 		switch {
 		case err == nil:
-		// no trouble of ours. Who has closed only its own direction still reads, and without an answer, the server would send 200
+		// The client is gone, or has closed its own direction and still reads. Without an answer, net/http would send 200.
 		case r.Context().Err() != nil:
 			problemOf(err).Write(w)
 		default:

@@ -22,7 +22,7 @@ func (a *app) auditList() *cobra.Command {
 	var types []string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List who steered what, and why, the latest first",
-		Long: `List who steered what, and why, the latest first. There stands what was done with pqueue, in the console, and by programs that say who
+		Long: `List who steered what, and why, the latest first: changes that were made with pqueue, in the console, and by programs that say who
 acts (queue_job.WithActor). A part of an operation names its jobs.`,
 		Example: "  pqueue audit list\n  pqueue audit list --job 4711\n  pqueue audit list --type billing\n" +
 			"  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
