@@ -156,3 +156,22 @@ func TestTheLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
 		t.Errorf("%d links were looked at", n)
 	}
 }
+
+// A folder with many tests has a table that leads from a claim to its file.
+func TestEachFileOfTheTestsStandsInTheReadmeOfItsFolder(t *testing.T) {
+	for _, folder := range []string{"tests", "tests/faults"} {
+		text, err := os.ReadFile(filepath.Join(folder, "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil || len(files) < 50 {
+			t.Fatal(len(files), err)
+		}
+		for _, file := range files {
+			if n := strings.Count(string(text), "]("+filepath.Base(file)+")"); n != 1 {
+				t.Errorf("%s/README.md names %s %d times, want once", folder, filepath.Base(file), n)
+			}
+		}
+	}
+}
