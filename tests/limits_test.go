@@ -34,6 +34,7 @@ func (c *crowd) mostFrom() func() int {
 }
 
 func TestLimitsLowerWhatATypeMayUseOnAllInstancesAndAreTakenBack(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const capacity, few, rate, jobs = 10, 2, 20, 4000
 		var c crowd
@@ -121,6 +122,7 @@ func TestLimitsLowerWhatATypeMayUseOnAllInstancesAndAreTakenBack(t *testing.T) {
 }
 
 func TestLimitsOfATypeThatNobodyRunsWaitForIt(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var c crowd
 		verbs := open(t, d.DB)
@@ -144,6 +146,7 @@ func TestLimitsOfATypeThatNobodyRunsWaitForIt(t *testing.T) {
 // A type that is limited keeps its line while others come and go, and keeps its limits when it gets another configuration itself. Its
 // lease is free at once then, although it is to stay taken for longer.
 func TestLimitsStayWhenConfigurationsChange(t *testing.T) {
+	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		var c crowd
 		handle := func(_ context.Context, job *queue_job.Job) error {
