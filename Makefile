@@ -42,37 +42,51 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) $(IN_BUBBLES) -short -count=1 -timeout 10m ./... ./cmd/pqueue/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/... ./service/...
+	go test $(RACE) $(IN_BUBBLES) -p 3 -short -count=1 -timeout 10m ./cmd/pqueue/... ./... ./service/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/...
 
 # The suite measures how soon things happen, so no other package runs beside it.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./tests/way ./examples/... ./cmd/pqueue/...'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; go test $(AS_USUAL) ./tests/service ./cmd/pqueue/... ./tests/way ./examples/...'; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
-# Nor does one beside those that make test-all runs at full length, or beside the browser: -p 1.
+# Most of the time, a test waits, so that many run at a time. A test that measures how soon something happens is not parallel and
+# runs alone. Nor does another package run beside those that make test-all runs at full length, or beside the browser: -p 1.
 AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
-IN_FULL := -json -count=1 -p 1 -parallel 8 -timeout 60m ./tests ./tests/service
+IN_FULL := -json -count=1 -p 1 -parallel 16 -timeout 60m
 
-# The names of databases, however deep they stand in a test's name.
-NOT_ON = -skip "/^($(1))$$|//^($(1))$$"
+# The names of databases, however deep they stand in a test's name, and what is added to them.
+NOT_ON = -skip "/^($(1))$$|//^($(1))$$$(2)"
+
+# The tests that have a line with a pattern, in some files.
+TESTS_WITH = ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, "", test) } /^}/ { test = "" } \
+	test && /$(1)/ { printf "%s%s", bar, test; bar = "|"; test = "" }' $(2)))$$
 
 # The tests that make test leaves out, or makes some sessions of.
-AT_LENGTH := ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, "", test) } /^}/ { test = "" } \
-	test && /\t(long\(t\)|.*testing\.Short|.*eachSession)/ { printf "%s%s", bar, test; bar = "|"; test = "" }' tests/*_test.go tests/service/*_test.go))$$
+AT_LENGTH := $(call TESTS_WITH,\t(long\(t\)|.*testing\.Short|.*eachSession),tests/*_test.go tests/service/*_test.go)
 
-ifeq "$(AT_LENGTH)" "^()$$"
-$(error the tests that make test leaves out are not found: awk says above why)
+# The tests of the service as a process of its own, which is built as users build it: the race detector does not see into that.
+OF_PROCESSES := $(call TESTS_WITH,= run.t,tests/service/*_test.go)
+
+ifneq "$(filter ^()$$,$(AT_LENGTH) $(OF_PROCESSES))" ""
+$(error the tests that make test leaves out, or those of processes, are not found: awk says above why)
 endif
+
+# What neither measures time nor shares its process with others: simulated worlds, compilers, a count of goroutines.
+MUTANTS := ^TestTheTestsTurnRedForEachMutant$$
+SIDE_BY_SIDE := ^TestNothingIsLost|^TestAThousandStartsAndStops|$(MUTANTS)
 
 # What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL); \
-	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB)'; \
-	  $(SERVERS) -browser -- go test -json -count=1 -p 1 -timeout 30m ./tests/browser ./tests/shells ./tests/release ./tests/summary ./tests/bench ./service/internal/deliver; \
-	  go test -json -count=1 ./tests/testenv; \
-	  PQ_SIM_SEEDS=10000 go test -json -count=1 -timeout 30m -run '^TestNothingIsLost' ./internal/simulator; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,|$(OF_PROCESSES)|$(MUTANTS)) ./tests ./tests/service; \
+	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,|$(SIDE_BY_SIDE)) ./tests; \
+	  go test $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service; \
+	  PQ_SIM_SEEDS=10000 go test -json -count=1 -p 3 -timeout 30m -run "$(SIDE_BY_SIDE)" $(call NOT_ON,SQLite|MariaDB) ./internal/simulator ./tests ./tests/service'; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
+	  $(SERVERS) -browser -- sh -ec 'go test -json -count=1 -parallel 4 -timeout 30m ./tests/browser; \
+	  go test -json -count=1 -timeout 30m ./service/internal/deliver; \
+	  go test -json -count=1 -timeout 30m ./tests/shells ./tests/release ./tests/summary ./tests/bench'; \
+	  go test -json -count=1 ./tests/testenv; \
 	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 

@@ -69,6 +69,7 @@ func TestTheTestsTurnRedForEachMutant(t *testing.T) {
 	}
 	for _, m := range mutants {
 		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
 			test, err := m.GoTest(root, m.folder, t.TempDir(), "-vet=off", "-run", "^"+m.test+"$", ".")
 			if err != nil {
 				t.Fatal(err)
