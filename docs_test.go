@@ -60,6 +60,22 @@ func TestTheExamplesThatTheDocumentsNameAreThere(t *testing.T) {
 	}
 }
 
+func TestTheListOfDocumentsHasEach(t *testing.T) {
+	list, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil || len(documents) < 2 {
+		t.Fatal(documents, err)
+	}
+	for _, document := range documents {
+		if name := filepath.Base(document); name != "README.md" && !strings.Contains(string(list), "]("+name+"): ") {
+			t.Errorf("docs/README.md does not say what %s is about", document)
+		}
+	}
+}
+
 func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
 	document, err := os.ReadFile("docs/configuration.md")
 	if err != nil {
