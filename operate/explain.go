@@ -487,7 +487,7 @@ func (f *facts) free(l *store.Seen) *Reason {
 	return r
 }
 
-// deserted says that nobody is there who would divide the type. The lease is one that nobody holds; nil: all are closed.
+// deserted says that nobody is there who would divide the type. Nobody holds the lease; nil: all are closed.
 func (f *facts) deserted(l *store.Seen, wanted share.Layout) *Reason {
 	r := &Reason{Kind: NoInstance, Remedy: f.startOne(),
 		Text: fmt.Sprintf("No instance runs job type %d: nobody holds a lease of it. The first that comes divides it into %s before jobs start.",

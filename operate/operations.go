@@ -134,7 +134,7 @@ func (c *Change) check(actor string) error {
 	return nil
 }
 
-// statuses are those that the filter names, or those to which the verb can do something.
+// statuses are the statuses that the filter names; if it names none, those of the jobs that the verb is usually for.
 func (c *Change) statuses() []queue_job.JobStatus {
 	switch {
 	case len(c.Filter.Statuses) > 0:

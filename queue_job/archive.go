@@ -93,7 +93,7 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 	return restored, err
 }
 
-// restoreSome restores jobs, and the runs of those that were not there: what is there has its own, or is another job. First come the
+// restoreSome restores jobs, and the runs of the jobs that were not there: a job that is there has its own runs, or is another job. First come the
 // jobs, since attempts of jobs that are not there are deleted.
 func restoreSome(ctx context.Context, st *store.Store, rows []store.Listed, jobs []Archived) (restored int, err error) {
 	restored, ids, err := st.Restore(ctx, rows)

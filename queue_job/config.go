@@ -88,7 +88,7 @@ type Config struct {
 	// counts them. Jobs that are due in the future are never left out. Default 7, as in the original library, if the Runner
 	// was made by Init; default no limit if it was made by New. -1: no limit.
 	FirstPullDay int
-	// QueueMaxSize is how many waiting rows are kept in memory, including those that fall due within the next three
+	// QueueMaxSize is how many waiting rows are kept in memory, including rows that fall due within the next three
 	// seconds; the rest wait in the table. Each priority has room for another sixteenth of that number reserved, so a
 	// backlog of one priority cannot crowd out the others. With a queue of only a few rows, a job may start three seconds
 	// late. A row takes as much memory as its parameters, at most 16 kB, and a little more; longer parameters are read when

@@ -12,7 +12,7 @@ import (
 // drainMax is for how long an instance can be drained at once.
 const drainMax = 30 * 24 * time.Hour
 
-// Drain asks an instance to give all its leases to the other instances of its service, mostly within a second, and to take no more
+// Drain asks an instance to give all its leases to the other instances of its service, usually within a second, and to take no more
 // until the time is over or [Jobs.Undrain] is called. The instance is an [Instance.Id] of [Jobs.Instances]. Use it before work on a machine,
 // or to see whether jobs fail on one machine only, while its process goes on to do what else it does. Handlers that run, run on
 // where they are. Drain does not wait for that: [Jobs.Instances] shows what the instance still has. Through a transaction, it takes
@@ -57,7 +57,7 @@ func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts ti
 	return err
 }
 
-// Undrain has an instance that was drained take its part of the leases again, mostly within a second. It reports whether the instance was
+// Undrain has an instance that was drained take its part of the leases again, usually within a second. It reports whether the instance was
 // drained.
 func (j *Jobs) Undrain(ctx context.Context, ex Executor, instance string) (was bool, err error) {
 	st, rows, err := j.look(ctx, ex)

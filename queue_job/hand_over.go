@@ -17,7 +17,7 @@ import (
 const handOverLasts = 5
 
 // ErrRefused is the cause of an error of HandOver, Drain, Break and PauseUntil that has nothing to do with the database: as things are,
-// the call cannot do what it is for. The error's text says why, and mostly what to do. Nothing was changed.
+// the call cannot do what it is for. The error's text says why, and usually what to do. Nothing was changed.
 var ErrRefused = errors.New("refused")
 
 // refusal is an ErrRefused that says nothing but its reason.
@@ -29,7 +29,7 @@ func (r refusal) Error() string { return string(r) }
 
 func (r refusal) Is(target error) bool { return target == ErrRefused }
 
-// HandOver asks the instance that holds a lease to give it to any other instance, mostly within a second. The lease is the
+// HandOver asks the instance that holds a lease to give it to any other instance, usually within a second. The lease is the
 // [Lease.Name] of [Jobs.Leases]: "job-7" for job type 7, "job-7/2" for its shard 2. Use it if a type should leave a machine, for example
 // because its handlers need more of the machine than you thought. Handlers that run, run on where they are; other jobs of the type start on
 // the next holder. HandOver does not wait for that: [Jobs.Leases] shows it. Through a transaction, it takes effect at the commit.

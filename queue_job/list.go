@@ -242,7 +242,7 @@ func numbersOf(statuses []JobStatus) (numbers []int32) {
 	return numbers
 }
 
-// secondOf is the second of a time that limits a filter; 0: no limit. So a time of 1970, which mostly is a number that nobody has set,
+// secondOf is the second of a time that limits a filter; 0: no limit. So a time of 1970, which usually is a number that nobody has set,
 // would be for all jobs.
 func secondOf(t time.Time) (int64, error) {
 	second := t.Unix()

@@ -16,7 +16,7 @@ var errOthersDivide = errors.New("others change the number of shards at the same
 // instances, survives their restarts, and from then on [Config.Shards] is not looked at any more. Each shard has a lease of its
 // own, so up to n instances run jobs of the type at the same time; see docs/scaling.md.
 //
-// The instances notice within half a second. No job of the type starts for a moment then, mostly less than a second; jobs that run,
+// The instances notice within half a second. No job of the type starts for a moment then, usually less than a second; jobs that run,
 // run on. All limits hold meanwhile, and so does the order of a key.
 //
 // N is 1 to 64. If the configuration of an instance allows fewer shards, since each needs a worker of WorkerPoolCapacity and a part

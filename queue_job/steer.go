@@ -22,7 +22,7 @@ type Selector struct {
 func ID(ids ...uint64) Selector { return Selector{ids: store.SortedIDs(ids)} }
 
 // Key selects the jobs of a type with this business key, if they are in a state in which the verb can do something:
-// mostly one job. A key that could not have been added is an error, with the cause [ErrBadKey]. The verbs that change
+// usually one job. A key that could not have been added is an error, with the cause [ErrBadKey]. The verbs that change
 // jobs find them as your transaction sees the table. Under REPEATABLE READ, they do not find a job that was added after
 // the transaction's first statement.
 func Key(jobType int32, key string) Selector {
@@ -313,7 +313,7 @@ func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed b
 // and the type's jobs start again within another second. [Jobs.Resume] ends the pause before. Type.PausedUntil shows the end, see
 // [Jobs.Types]. It is a whole second: part of a second counts as one.
 //
-// A type that is paused already gets this end instead of the one that it has, or of none. The result tells whether the call changed
+// A type that is paused already gets this end, whatever end it had. The result tells whether the call changed
 // anything: the type ran before, or its pause had another end. It is an [ErrRefused] if the time has passed by that clock, or is more
 // than a year away.
 //

@@ -46,7 +46,7 @@ func (s *Service) surely(ctx context.Context) (time.Time, error) {
 }
 
 // forgetTopics removes the rows of topics that were deleted long ago, once nobody needs them: a task that waits is sent as long as its topic
-// has a row, and one that has ended can be found, until the retention deletes it. So the row stays for the longest retention, and for ever if
+// has a row, and a task that has ended can be found, until the retention deletes it. So the row stays for the longest retention, and for ever if
 // there is one without an end. After that, it stays as long as a task of the topic waits, even if it is due next year: pending jobs are
 // counted along async_job_due, which begins with the type and has them on each database.
 func (s *Service) forgetTopics(ctx context.Context, now time.Time) error {

@@ -54,8 +54,8 @@ type Config struct {
 	// Room is how many bytes requests and their answers may take in memory, of which one caller gets half. What finds none waits for some
 	// seconds, and is answered with 503 then. Streams take up to 50 MiB more. Default 128 MiB.
 	Room int64
-	// Retention is how long ended tasks are kept; a negative time keeps them for ever. Default, if no time is set: 3 days those that
-	// succeeded or were cancelled, 30 days those that failed.
+	// Retention is how long ended tasks are kept; a negative time keeps them for ever. Default, if no time is set: 3 days for tasks
+	// that succeeded or were cancelled, 30 days for tasks that failed.
 	Retention queue_job.Retention
 	// OpenToThisMachine: as long as there is no token, programs on this machine may do everything. A proxy on this machine may look like
 	// such a program, and then everybody may; so use it where there is none. Default: each call needs a token, see [Service.FirstToken].

@@ -34,7 +34,7 @@ type Parts struct {
 	Intake *intake.Intake
 	// CheckURL refuses an address that the deliverer would not call, with the remedy.
 	CheckURL func(address string) error
-	// Destinations tells how the destinations are, at most so many. Nil: this process sends nothing.
+	// Destinations tells how the destinations are, at most that many. Nil: this process sends nothing.
 	Destinations func(most int) []deliver.Destination
 	Aliases      Aliases
 	Log          *slog.Logger

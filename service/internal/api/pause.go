@@ -20,7 +20,7 @@ type pause struct {
 	until time.Time // zero: somebody has to end it
 }
 
-// paused are the pauses that there are, by job type. Mostly, there are none, and then the types need not be read.
+// paused are the pauses that there are, by job type. If there are none, as usual, the types need not be read.
 func (a *api) paused(ctx context.Context, ex queue_job.Executor) (map[int32]pause, error) {
 	any, err := a.Jobs.Paused(ctx, ex)
 	if err != nil || len(any) == 0 {

@@ -106,7 +106,7 @@ func (a *api) read(c *call, limit int64) (text []byte, release func(), err error
 	}
 	size := firstBytes
 	if c.ContentLength >= 0 {
-		size = int(min(c.ContentLength+bytes.MinRead, firstBytes)) // one that is longer grows as it comes
+		size = int(min(c.ContentLength+bytes.MinRead, firstBytes)) // a longer body grows as it comes
 	}
 	into := bytes.NewBuffer(make([]byte, 0, size))
 	if _, err = into.ReadFrom(from); err != nil {
@@ -154,7 +154,7 @@ func (a *api) reader(c *call, limit int64) (*reader, error) {
 // release gives the room back.
 func (r *reader) release() { r.give() }
 
-// room sees that there is room for so many bytes of the body.
+// room sees that there is room for these bytes of the body.
 func (r *reader) room(bytes int64) {
 	if bytes <= r.holds || r.full != nil {
 		return

@@ -26,7 +26,7 @@ type scheduleView struct {
 	Next    string          `json:"next"`
 	Created string          `json:"created"`
 	URL     string          `json:"url"`
-	Task    json.RawMessage `json:"task,omitempty"` // for those who may read bodies
+	Task    json.RawMessage `json:"task,omitempty"` // for callers who may read bodies
 }
 
 // viewOfSchedule shows the schedule that a job is, if the caller may do that with its topic.

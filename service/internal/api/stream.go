@@ -23,7 +23,7 @@ const (
 	streamTogether = 1000                  // lines in a transaction
 	streamBytes    = 4 << 20               // and their bytes
 	streamWait     = 50 * time.Millisecond // how long a line waits for others
-	streamQuiet    = 2 * time.Minute       // a sender that sends nothing, or takes no answer, for so long is gone
+	streamQuiet    = 2 * time.Minute       // a sender that sends nothing, or takes no answer, for this long is gone
 	lineMax        = 1 << 20
 	lineBuffer     = 64 << 10 // of a stream; a longer line takes room
 	streamsMax     = 64       // that are open

@@ -158,7 +158,8 @@ func callOf(job *queue_job.Job, c *task.Content, topic *deliver.Topic, timeout t
 // jitterSteps is into how many steps chance divides a wait: outcomes with equal waits are written in one statement.
 const jitterSteps = 16
 
-// outcomeOf is what becomes of a task after so many failed attempts, this one included if it failed. The step is chance's, from 0.
+// outcomeOf is what becomes of a task after as many failed attempts as attempts says, this one included if it failed. The step is chance's,
+// from 0.
 func outcomeOf(r *deliver.Result, attempts int, retry *task.Retry, most time.Duration, step int) error {
 	reason := fmt.Errorf("%s: %s", r.Code, r.Detail)
 	switch r.Outcome {

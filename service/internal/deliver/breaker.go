@@ -80,7 +80,7 @@ func (b *breaker) record(c charge, why Code, epoch uint32, probe bool, now time.
 	return false
 }
 
-// isBad reports whether so many calls failed that the breaker opens.
+// isBad reports whether enough calls failed for the breaker to open.
 func (b *breaker) isBad(now time.Time) bool {
 	var sum tally
 	oldest := bucketOf(now) - bucketsKept + 1

@@ -17,7 +17,7 @@ const (
 // Far moments are in steps of seconds, so many tasks come back in each. They find the near tail, which has fine steps.
 type queueTail struct{ near, far time.Time }
 
-// putNear returns how long a task is to wait for a destination that works, at so many tasks a second.
+// putNear returns how long a task is to wait for a destination that works, at this rate of tasks a second.
 func (q *queueTail) putNear(now time.Time, perSecond float64) time.Duration {
 	if q.near = later(q.near, now); q.near.Sub(now) > deferFine {
 		return q.putFar(now, now.Add(deferFine), func(time.Duration) float64 { return perSecond })

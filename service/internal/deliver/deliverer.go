@@ -119,7 +119,7 @@ func (d *Deliverer) deliver(ctx context.Context, call *Call, to *target, transpo
 	return Result{Outcome: v.outcome, Code: v.code, Detail: v.detail, Response: x.response(), IP: x.ip, Timing: x.timing}
 }
 
-// refused is the result of a URL that may not be called. A blocked one may be allowed later; one that cannot be read stays so.
+// refused is the result of a URL that may not be called. A blocked URL may be allowed later; a URL that cannot be read stays so.
 func refused(err error) Result {
 	var blocked *BlockedError
 	if errors.As(err, &blocked) {

@@ -34,8 +34,8 @@ const (
 	Paused   DestinationState = "paused"   // the receiver asked for a pause
 )
 
-// Destinations returns what is known of destinations, at most so many: those that get no calls first, then those with the most calls. What
-// has not been used for a quarter of an hour is forgotten.
+// Destinations returns what is known of destinations, not more of them than asked: first come the destinations that get no calls, and then
+// the busiest ones. A destination that has not been used for a quarter of an hour is forgotten.
 func (d *Deliverer) Destinations(most int) []Destination {
 	all := d.lanes.destinations(time.Now())
 	slices.SortFunc(all, func(a, b Destination) int {

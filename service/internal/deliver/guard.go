@@ -115,7 +115,7 @@ func (g *Guard) vet(host string, addr netip.Addr, port uint16) error {
 	return nil
 }
 
-// isNever reports whether an address is one of those that no list can allow. The kernel takes all of 127.0.0.0/8 for this machine, and a
+// isNever reports whether no list can allow an address. The kernel takes all of 127.0.0.0/8 for this machine, and a
 // listener may have any of them.
 func (g *Guard) isNever(addr netip.Addr, port uint16) bool {
 	return slices.Contains(g.never, netip.AddrPortFrom(addr, port)) || slices.Contains(g.never, netip.AddrPortFrom(addr, 0)) ||

@@ -24,7 +24,7 @@ type lane struct {
 	tail    queueTail
 
 	inFlight int
-	queue    []*waiter // those who wait for a place, the first in front
+	queue    []*waiter // callers who wait for a place, the first in front
 	paused   time.Time // until then, as the receiver asked
 	pausedAt time.Time // when it last asked
 	pauses   int       // that it asked for in a row
@@ -63,7 +63,7 @@ const holdMax = 50 * time.Millisecond
 // answer says whether a call may go out.
 type answer struct {
 	why   Code          // it may not; empty: it may
-	after time.Duration // if it may: in so long, at most holdMax
+	after time.Duration // if it may: in this time, at most holdMax
 	opens time.Time     // if it may not: when the destination takes calls again; zero: it does now
 	queue bool          // if it may not: a place is likely to be free within holdMax
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	lanesMax   = 100_000
-	lanesAfter = 15 * time.Minute // what was not used for so long is forgotten: longer than any task is put off but by Retry-After
+	lanesAfter = 15 * time.Minute // a lane that was not used for this long is forgotten: longer than any task is put off but by Retry-After
 )
 
 // lanes keeps the lanes apart, and counts the calls of all together.
@@ -81,7 +81,7 @@ func (s *lanes) ask(key laneKey, limits Limits, now time.Time) (got turn, w *wai
 	}
 }
 
-// admit asks the lane, behind those who wait already, and the limit of all lanes together.
+// admit asks the lane, behind the callers who wait already, and the limit of all lanes together.
 func (s *lanes) admit(l *lane, now time.Time) answer {
 	a := l.admit(now)
 	switch {
@@ -156,7 +156,7 @@ func (s *lanes) leave(t ticket, v verdict) (wait time.Duration, changed []Destin
 	return wait, changed
 }
 
-// serve gives the places of a lane to those who wait.
+// serve gives the places of a lane to the callers who wait.
 func (s *lanes) serve(l *lane, now time.Time) {
 	for len(l.queue) > 0 && s.inFlight < s.places && !s.closed {
 		a := l.admit(now)

@@ -120,7 +120,7 @@ func newClock(parent context.Context) *clock {
 func (c *clock) next(part error, most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.present != part { // a second connection, after one that was dead, gets no new time
+	if c.present != part { // a second connection, after a dead one, gets no new time
 		c.present = part
 		c.timer.Reset(most)
 	}
@@ -139,7 +139,7 @@ func (c *clock) cause(err error) error {
 	return err
 }
 
-// handshakeError is one that came while TLS was being agreed on.
+// handshakeError is an error that came while TLS was being agreed on.
 type handshakeError struct{ err error }
 
 func (e *handshakeError) Error() string { return "TLS: " + e.err.Error() }

@@ -23,7 +23,7 @@ func (s *speed) end(took time.Duration, now time.Time) {
 	s.took += (took - s.took) / 8
 }
 
-// perSecond is how many calls a second so many places make, while calls run. They take as long as none has ended, at least: so a new lane is
+// perSecond is how many calls a second these places make, while calls run. They take as long as none has ended, at least: so a new lane is
 // taken for fast, and sooner or later for slow.
 func (s *speed) perSecond(places int, now time.Time) float64 {
 	return float64(places) / max(s.took, now.Sub(s.moved), time.Millisecond).Seconds()

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	togetherMax = 500              // tasks in a transaction of those that come one by one
+	togetherMax = 500              // tasks in a transaction, of tasks that come one by one
 	waitingMax  = 10_000           // tasks that wait for such a transaction
 	addMax      = 10 * time.Second // what takes longer fails
 	triesMax    = 3                // of a transaction that the database ends, as a deadlock
@@ -53,7 +53,7 @@ type single struct {
 	done  chan struct{}
 }
 
-// New makes an intake that adds up to so many groups at a time, and has room for so many bytes of requests and answers.
+// New makes an intake that adds up to writers groups at a time, and has room bytes of room for requests and answers.
 func New(adder Adder, begin Begin, writers int, room int64) *Intake {
 	i := &Intake{adder: adder, begin: begin, rooms: newRooms(room), waiting: make(chan *single, waitingMax)}
 	for range writers {
@@ -62,7 +62,7 @@ func New(adder Adder, begin Begin, writers int, room int64) *Intake {
 	return i
 }
 
-// Close waits until all tasks that were taken in are added, single ones and those that come together. Later ones are refused.
+// Close waits until all tasks that were taken in are added, single ones and groups. Later ones are refused.
 func (i *Intake) Close() {
 	i.mu.Lock()
 	if !i.closed {

@@ -53,7 +53,7 @@ func newRoom(size int64, patience time.Duration) *Room {
 	return &Room{size: size, share: size / 2, patience: patience, of: map[string]int64{}}
 }
 
-// Take takes so many bytes for a caller, until release is called; a second call of that does nothing. What is larger than the room, or than the
+// Take takes bytes for a caller, until release is called; a second call of that does nothing. What is larger than the room, or than the
 // caller's share, gets in when it is alone, so nothing is refused for ever.
 func (r *Room) Take(ctx context.Context, who string, bytes int64) (release func(), full *problem.Problem) {
 	r.mu.Lock()

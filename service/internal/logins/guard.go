@@ -155,7 +155,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 		page(w, http.StatusTooManyRequests, f)
 		return
 	}
-	g.throttle.note(now, false, keys...) // until it is known to be right: those who guess side by side are counted
+	g.throttle.note(now, false, keys...) // until it is known to be right: guesses that are made side by side are counted
 	ctx, cancel := context.WithTimeout(r.Context(), lookMax)
 	defer cancel()
 	user, err := g.table.User(ctx, f.Name)

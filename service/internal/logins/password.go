@@ -1,4 +1,4 @@
-// Package logins says who looks at a page: users with passwords, sessions that end, and patience with those who guess.
+// Package logins says who looks at a page: users with passwords, sessions that end, and delays for whoever guesses.
 package logins
 
 import (

@@ -15,7 +15,7 @@ import (
 func Shared(password string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(password))
 	var throttle throttle
-	var trying sync.Mutex // those who guess side by side are counted
+	var trying sync.Mutex // guesses that are made side by side are counted
 	try := func(r *http.Request, given string) (right bool, wait time.Duration) {
 		trying.Lock()
 		defer trying.Unlock()

@@ -14,7 +14,7 @@ type Code string
 
 const (
 	Invalid      Code = "invalid"         // the request cannot be understood, or a field has a wrong value
-	Unauthorized Code = "unauthorized"    // no token, or one that does not count
+	Unauthorized Code = "unauthorized"    // no token, or a token that does not count
 	Forbidden    Code = "forbidden"       // the token may not do that
 	NotFound     Code = "not-found"       // no such task, topic or address
 	Exists       Code = "exists"          // the name is taken

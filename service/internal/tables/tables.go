@@ -110,7 +110,7 @@ func (t *Tables) Now(ctx context.Context, ex Executor) (now time.Time, err error
 	return time.UnixMicro(int64(seconds * 1e6)), nil
 }
 
-// TakesWrites returns an error if the database refuses to write, as one that is a replica or read-only. It changes nothing.
+// TakesWrites returns an error if the database refuses to write, as a replica does, or a database that is read-only. It changes nothing.
 func (t *Tables) TakesWrites(ctx context.Context) error {
 	return t.exec(ctx, t.db, `UPDATE {p}pqueue_counter_tab SET value = value WHERE name = ''`)
 }

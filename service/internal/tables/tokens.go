@@ -18,7 +18,7 @@ type Token struct {
 	Created time.Time
 }
 
-// Tokens returns all tokens, also those that have expired.
+// Tokens returns all tokens, expired ones too.
 func (t *Tables) Tokens(ctx context.Context) (tokens []Token, err error) {
 	err = t.each(ctx, t.db, func(scan func(...any) error) error {
 		var token Token

@@ -98,7 +98,7 @@ func (t *Tables) changeUser(ctx context.Context, name, statement string, args ..
 
 const sessionsKept = 7 * 24 * time.Hour // after their end; a clock that is ahead for a moment ends nobody's for good
 
-// AddSession adds a session, and deletes those that have expired long ago at a moment.
+// AddSession adds a session, and deletes the sessions that expired long before a moment.
 func (t *Tables) AddSession(ctx context.Context, hash, name string, now, expires time.Time) error {
 	err := t.exec(ctx, t.db, `{delete} FROM {p}pqueue_session_tab WHERE expire_time <= ?`, now.Add(-sessionsKept).Unix())
 	if err == nil {

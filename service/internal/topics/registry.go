@@ -30,7 +30,7 @@ const (
 
 	lookEvery = time.Second
 	lookMax   = 5 * time.Second
-	freshFor  = 10 * time.Second // without an answer for so long, the database is away
+	freshFor  = 10 * time.Second // without an answer for this long, the database is away
 	tryMax    = time.Minute      // a try takes some seconds at most, also if the database is away
 
 	alonePatience = 2 * time.Second // for trying topics one by one: if the database is away, all of them fail
@@ -69,11 +69,11 @@ type Registry struct {
 	holders  atomic.Pointer[tokens.Set]
 	looked   moment     // when it last saw the table
 	tried    moment     // when Run last tried to
-	mu       sync.Mutex // of those who bring something new
+	mu       sync.Mutex // of changes
 	seen     tables.Versions
 	unread   bool             // the tokens were never read
 	latest   map[int32]int64  // the version that was learned last, of each topic and template
-	unserved map[int32]*Topic // those that are not served as they are
+	unserved map[int32]*Topic // topics that are not served as they are
 	refused  struct {         // what the log says of topics that are not served
 		names []string
 		told  time.Time
@@ -85,7 +85,7 @@ type Registry struct {
 	}
 }
 
-// known may be read at any time; those who bring something new take turns. A deleted topic has no name, but still its type: a task may have
+// known may be read at any time; changes take turns. A deleted topic has no name, but still its type: a task may have
 // been added to it at that moment. Templates are kept as topics are, under their patterns, and have no tasks.
 type known struct {
 	byName, byType, templates sync.Map // *Topic
@@ -171,7 +171,7 @@ func (r *Registry) Ensure(ctx context.Context, name string, by *tokens.Caller) (
 	return all[name], err
 }
 
-// EnsureAll returns the topics of names, and makes those that are new, all of them or none.
+// EnsureAll returns the topics of names, and makes the new ones, all of them or none.
 func (r *Registry) EnsureAll(ctx context.Context, names []string, by *tokens.Caller) (map[string]*Topic, error) {
 	all := make(map[string]*Topic, len(names))
 	var missing []tables.Topic

@@ -99,7 +99,7 @@ func fleetList[T any](ctx context.Context, a *app, what string, read fleetVerb[T
 	})
 }
 
-// yieldWithin is how long lease yield waits to see the new holder. The lease moves within a second, mostly.
+// yieldWithin is how long lease yield waits to see the new holder. The lease usually moves within a second.
 const yieldWithin = 5 * time.Second
 
 func (a *app) leaseYield() *cobra.Command {

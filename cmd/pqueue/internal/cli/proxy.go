@@ -94,7 +94,7 @@ func (p *proxies) client(peer string, forwardedFor []string) string {
 	return peer
 }
 
-// user is the user that the proxy's header names; none, if it has several values or one that is no name.
+// user is the user that the proxy's header names; none, if it has several values, or a value that is no name.
 func (p *proxies) user(r *http.Request) string {
 	const longest = 100
 	given := r.Header.Values(p.userHeader)
