@@ -19,10 +19,10 @@
 //
 // # One loop
 //
-// A Coordinator is one for each database. Twice a second, or every 20 ms while a lease is about to change hands, it looks at all
-// leases with one statement (coordinator.go), and acts on what it has seen. Types, seats and leases change in its goroutine alone; a
-// Change is an order to it. What takes longer has a goroutine of its own: each lease while members serve under it and drain, the end of
-// a pause, the look for work of dormant types. How long until the next look is a matter of pace.go.
+// There is a Coordinator for each database. Twice a second, or every 20 ms while a lease is about to change hands, it looks at all
+// leases with one statement (coordinator.go), and acts on what it has seen. Which types and seats there are, and which leases are taken and
+// given, is decided in its goroutine alone; a Change is an order to it. What takes longer has a goroutine of its own: each lease while
+// members serve under it and drain, the end of a pause, the look for work of dormant types. pace.go says how long until the next look.
 //
 // # A seat for each lease
 //

@@ -4,10 +4,11 @@
 //
 //	       Take             Move: the row gets another name, and the old name is free
 //	free ────────► held ────────────────────────────────────────────────────► moved
-//	  ▲             │ renewed at each third of its length                        │ renewed
+//	  ▲             │ renewed                                                    │ renewed
 //	  │             │                                                            │
-//	  ├─────────────┴──────── Release, Close or LayDown: ErrReleased ────────────┤
-//	  │             │                                                            │
+//	  ├─────────────┴───────────────── Release: ErrReleased ─────────────────────┤
+//	  │             │   (after Close and LayDown, it is free when somebody       │
+//	  │             │    opens it for a layout, or wakes its type)               │
 //	  │             └── trust has ended, or somebody else has the row: ErrLost ──┘
 //	  │                        │ if a renewal may have taken effect all the same
 //	  └────────────────────────┘ late: given back when it would have expired
