@@ -97,10 +97,9 @@ func (d *database) nextLookAhead() (wait time.Duration, more bool) {
 
 // forgetWaiting forgets the rows that wait in memory, and has them loaded.
 func (d *database) forgetWaiting() {
-	for _, h := range d.heldLines() {
-		h.line.queue.clear()
-		h.line.backlog.Ask()
-		ground.Signal(h.line.wake)
+	for m := range d.held() {
+		m.ForgetWaiting()
+		m.backlog.Ask()
 	}
 }
 
@@ -112,9 +111,17 @@ func (d *database) startedEarlier() {
 		return
 	}
 	d.startedAt.Store(at)
-	for _, l := range d.lines.All() {
-		l.backlog.SetSince(abandonedBefore(l.cfg.FirstPullDay, at))
+	for _, m := range d.members.All() {
+		m.backlog.SetSince(abandonedBefore(m.Config().FirstPullDay, at))
 	}
+}
+
+// abandonedBefore is the unix second before which due jobs are left alone; 0: no job is.
+func abandonedBefore(days int, now int64) int64 {
+	if days < 0 {
+		return 0
+	}
+	return now/1000 - int64(days)*24*60*60
 }
 
 // mendAhead mends the jobs of all types of this instance. Other instances do the same: what one has mended, the others do not find any more.

@@ -170,15 +170,15 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 			d.queue.offer(fresh(1))
 			sent := time.Now()
 			turn()
-			if bears := table.line.bears(d.lease); bears != doubted {
+			if bears := table.line.Bears(d.lease); bears != doubted {
 				t.Errorf("%v: the lease bears something: %v, want %v", err, bears, doubted)
 			}
 			time.Sleep(time.Until(sent.Add(markMax)) - time.Millisecond)
-			if bears := table.line.bears(d.lease); bears != doubted {
+			if bears := table.line.Bears(d.lease); bears != doubted {
 				t.Errorf("%v: at the end of its time, the lease bears something: %v, want %v", err, bears, doubted)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if owes := table.line.bears(d.lease) && d.settler.waiting() == 1; owes != doubted {
+			if owes := table.line.Bears(d.lease) && d.settler.waiting() == 1; owes != doubted {
 				t.Errorf("%v: the mark is taken back: %v, want %v", err, owes, doubted)
 			}
 		})

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
-	"github.com/create-info/persistent-queue/internal/cluster"
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/upkeep"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -21,6 +21,8 @@ import (
 type base struct {
 	*process
 	part
+	name     string           // of its lease
+	whole    int              // the capacity of all shards
 	cfg      queue_job.Config // what the part may use of it
 	instance string           // that holds the leases
 	about    context.Context  // for messages about the line as a whole
@@ -28,28 +30,55 @@ type base struct {
 
 // part is the part of a job type that a line serves: all of it, or a shard.
 type part struct {
-	cluster.Spec
-	name  string // of its lease
-	whole int    // the capacity of all shards
+	JobType int32
+	Layout  share.Layout
+	Shard   int
 }
 
 // process is what the lines of one database share, of this process.
 type process struct {
 	jobs      Jobs
-	rows      hidden.Run       // what handlers write through
-	schedules upkeep.Schedules // asked by types that have a schedule
+	rows      hidden.Run // what handlers write through
 	clock     *ground.Clock
 	errlog    *ground.Errlog
-	losses    *losses
 	log       logger.Logger
-	which     which
-	told      listeners
-	permit    *permit
-	quota     *quota
-	reads     *find.Reads
-	finder    *find.Finder
+	tables    tableSet
+	observers []queue_job.Observer
+	hooks     []Hook
+	permit    *permit // of all databases, as the quota is
+	quota     *quota  // nil: there is none
+	reads     reads
 	longReads chan struct{}                             // has a place for each read of long parameters that is under way
 	onLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
+	onLost    func(lease string, cause error)           // a lease ended before it was given back
+}
+
+// Hook is a function of the application that is told of outcomes.
+type Hook interface {
+	Wants(queue_job.JobStatus) bool
+	Add(queue_job.Settled) // nobody waits for the function
+}
+
+// wanted reports whether somebody is to be told of outcomes with a status.
+func (p *process) wanted(status queue_job.JobStatus) bool {
+	return slices.ContainsFunc(p.hooks, func(h Hook) bool { return h.Wants(status) })
+}
+
+// reads numbers the reads of the table. A read is a picture of the past, and may show what has left the memory since.
+type reads interface {
+	Span() (newest, oldest uint64) // of those under way; none is, if the oldest is newer than the newest
+}
+
+// Backlog is what a line says of rows that are not in memory and are to run. Somebody else loads them.
+type Backlog interface {
+	Abandoned(row *store.Row) bool       // it is one of those that are left alone …
+	Bounds() (before int64, upTo uint64) // … since they fell due before this second, up to this row
+	LeftAlone() int                      // how many these are
+	Fell()                               // there was no room for a row
+	LetGo()                              // a row has left the memory, or was never taken in, and is to run
+	PassOver(term int64)                 // a row was left alone, since what was marked under its term still runs …
+	HeedTerms(running []int64)           // … under these terms
+	Behind() bool                        // not everything is loaded yet
 }
 
 // jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
@@ -60,7 +89,7 @@ func (b *base) jobOf(t *task) queue_job.Job {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.which.tables, JobParams: t.Params,
+		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.tables.Name, JobParams: t.Params,
 		StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
@@ -87,9 +116,9 @@ func (b *base) tellSettled(t *task, v verdict) {
 		job.Lost++
 		settled.Job, settled.Err = &job, errors.New(lostReason(b.instance))
 	}
-	for _, h := range b.told.outcomes {
-		if h.wants(v.status) {
-			h.add(settled)
+	for _, h := range b.hooks {
+		if h.Wants(v.status) {
+			h.Add(settled)
 		}
 	}
 }
@@ -102,33 +131,33 @@ func (b *base) aboutRun(t *task) context.Context {
 // newContext is the context of what is said about a run, before it says about which.
 func (b *base) newContext() context.Context {
 	ctx := b.log.GetNewContext(b.cfg.ServiceName)
-	if b.which.known() {
-		ctx = logger.With(ctx, slog.String("tables", b.which.tables))
+	if b.tables.known() {
+		ctx = logger.With(ctx, slog.String("tables", b.tables.Name))
 	}
 	return ctx
 }
 
-// aboutType has the log say which type a context is about.
-func (p *process) aboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
-	return p.which.about(logger.With(p.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
+// AboutType has the log say which type a context is about.
+func (p *process) AboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return p.tables.About(logger.With(p.log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
 }
 
-// which says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
-type which struct {
-	tables  string       // the prefix; "#2" and so on behind it for another database with the same one
-	several *atomic.Bool // whether the engine has several sets; nil: it has one
+// tableSet says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
+type tableSet struct {
+	Name    string       // the prefix; "#2" and so on behind it for another database with the same one
+	Several *atomic.Bool // whether the engine has several sets; nil: it has one
 }
 
 // known reports whether it has to be said.
-func (w which) known() bool { return w.several != nil && w.several.Load() }
+func (s tableSet) known() bool { return s.Several != nil && s.Several.Load() }
 
-// about has the log say which tables a context is about, as soon as there are several sets.
-func (w which) about(ctx context.Context) context.Context { return attributes.Later(ctx, w) }
+// About has the log say which tables a context is about, as soon as there are several sets.
+func (s tableSet) About(ctx context.Context) context.Context { return attributes.Later(ctx, s) }
 
 // LogValue is nothing as long as there is one set.
-func (w which) LogValue() slog.Value {
-	if !w.known() {
+func (s tableSet) LogValue() slog.Value {
+	if !s.known() {
 		return slog.GroupValue()
 	}
-	return slog.GroupValue(slog.String("tables", w.tables))
+	return slog.GroupValue(slog.String("tables", s.Name))
 }

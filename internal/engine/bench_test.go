@@ -31,8 +31,8 @@ func benchmarkAThousandJobs(b *testing.B, q *quota) {
 	l.log, l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
 	l.workers.places, l.cfg.ServiceName = newPlaces(q, &l.workers), ""
 	l.runner.handler = func(context.Context, *queue_job.Job) error { return nil }
-	l.roomCame = make(chan struct{}, 1)
-	l.heedPause(allowed(time.Hour))
+	l.RoomCame = make(chan struct{}, 1)
+	l.allow(time.Hour)
 	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	rows := make([]store.Row, batchRowsMax)
 	for i := range rows {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -44,11 +43,6 @@ func (c *counts) end(status queue_job.JobStatus, took time.Duration) {
 func (c *counts) putOff(delay time.Duration) {
 	c.deferred[store.RangeOf(delay)].Add(1)
 	c.deferrals.Add(1)
-}
-
-// ends are how many runs have ended, in whatever way.
-func (c *counts) ends() cluster.Ended {
-	return cluster.Ended{ByStatus: c.endedNow(), Deferrals: c.deferrals.Load()}
 }
 
 // totals are what counts have come to at a moment.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -24,11 +25,11 @@ const (
 // errCutOff is why a job runs again whose handler a stop does not wait for any longer.
 var errCutOff = errors.New("cut off by a stop: its handler did not end in time")
 
-// cutOff writes that jobs run again whose handlers still run when a stop gives up waiting: nobody has died, so they do not count as lost.
+// CutOff writes that jobs run again whose handlers still run when a stop gives up waiting: nobody has died, so they do not count as lost.
 // Nothing renews their leases any more. A job falls due when the lease under which its handler runs has ended, since another instance
 // may have the lease's name already. If the handler still completes the job by then, CompleteTx says that the run is not the job's any more.
 // What cannot be written counts as lost.
-func (d *database) cutOff(lines []*line) {
+func CutOff(lines []*line) {
 	ctx, cancel := context.WithTimeout(context.Background(), cutOffMax)
 	defer cancel()
 	turns := make(chan struct{}, cutOffTogether)
@@ -81,7 +82,8 @@ func (l *line) cutOff(ctx context.Context, tasks []*task) {
 		left, why = left+n, cmp.Or(err, why)
 	}
 	if left > 0 {
-		l.log.Warn(l.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why, plural(left, "job counts as lost", "jobs count as lost")))
+		l.log.Warn(l.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why,
+			ground.Plural(left, "job counts as lost", "jobs count as lost")))
 	}
 	for _, o := range locked {
 		_, _ = l.writeCutOff(ctx, []*outcome{o}) // if its transaction is committed, the job is done; otherwise it counts as lost
@@ -137,12 +139,4 @@ func (l *line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 		l.log.Warn(l.about, fmt.Sprintf("write the log of jobs: %v", err))
 	}
 	return 0, nil
-}
-
-// plural is a number with what it counts.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		many = one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/upkeep"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -36,8 +35,11 @@ type database struct {
 	refused     refused
 	setBacks    setBacks
 	looked      func() // is called when the instance has looked at the leases, and has taken its own
-	lines       *ground.List[*line]
-	leaseLog    *upkeep.LeaseLog // nil: nobody writes it down
+	members     *ground.List[*member]
+	finder      *find.Finder
+	losses      *losses
+	leaseHook   *hook[leaseChange] // nil: no observer is told of leases
+	leaseLog    *upkeep.LeaseLog   // nil: nobody writes it down
 
 	newestAtStart uint64       // id
 	started       time.Time    // by our own clock …
@@ -55,30 +57,23 @@ type database struct {
 	keepings sync.WaitGroup
 }
 
-func openDatabase(
-	ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, log logger.Logger,
-	permit *permit, quota *quota, told listeners, which which,
-) (_ *database, err error) {
-	tables, err := open(ctx, configs[0])
-	if err != nil {
-		return nil, err
-	}
-	service := configs[0].ServiceName
+// openDatabase returns a database whose loops have not started. The process has what all databases share, and which one this is. After an
+// error, the tables are closed.
+func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config, p process) (_ *database, err error) {
+	service, reads := configs[0].ServiceName, &find.Reads{}
 	d := &database{
-		process: process{
-			jobs: tables.Jobs, rows: tables.Run, schedules: tables.Schedules, clock: &ground.Clock{}, reads: &find.Reads{},
-			log: log, permit: permit, quota: quota, told: told, which: which, longReads: make(chan struct{}, longReadsMax),
-		},
-		tables: tables, instance: keeper.Holder(service), about: which.about(log.GetNewContext(service)),
-		lines: ground.NewList((*line).compare), looked: func() {}, wakeCancels: make(chan struct{}, 1),
+		process: p, tables: tables, instance: keeper.Holder(service), about: p.tables.About(p.log.GetNewContext(service)),
+		members: ground.NewList((*member).compare), looked: func() {}, wakeCancels: make(chan struct{}, 1),
 	}
-	d.onLease = d.leaseChanged
+	d.losses = &losses{log: d.log, about: d.about}
+	d.jobs, d.rows, d.clock, d.reads, d.longReads = tables.Jobs, tables.Run, &ground.Clock{}, reads, make(chan struct{}, longReadsMax)
+	d.onLease, d.onLost = d.leaseChanged, d.losses.add
 	if tables.History != nil {
 		d.leaseLog = upkeep.NewLeaseLog()
 	}
-	d.errlog, d.losses = ground.NewErrlog(log, d.about, tables.Full), &losses{log: log, about: d.about}
+	d.errlog = ground.NewErrlog(d.log, d.about, tables.Full)
 	if tables.Advise != nil {
-		tables.Advise(func(err error) { log.Error(d.about, err.Error()) })
+		tables.Advise(func(err error) { d.log.Error(d.about, err.Error()) })
 	}
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	d.working, d.drain = context.WithCancel(context.Background())
@@ -94,7 +89,7 @@ func openDatabase(
 		return nil, err
 	}
 	d.newestAtStart, d.started = newest, time.Now()
-	d.finder = find.New(d.forFinder(), d.reads, newest)
+	d.finder = find.New(d.forFinder(), reads, newest)
 	d.startedAt.Store(d.clock.Now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
@@ -148,17 +143,11 @@ func (d *database) came(configs []queue_job.Config) {
 	d.whileWorking(func(working context.Context) { d.loops.Go(func() { d.register(working, configs) }) })
 }
 
-// newLine makes a line, with the configuration of its type.
-func (d *database) newLine(cfg queue_job.Config, is cluster.Spec) (*line, error) {
-	backlog := find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)
-	return newLine(&d.process, cfg, is, d.pools[cfg.WorkerExpirySecond], backlog)
-}
-
 // leaseChanged tells whoever wants to know that the lease of a type was taken, or that nothing is started under it any more.
 func (d *database) leaseChanged(jobType int32, shard int, held bool) {
 	d.leaseCounts.note(jobType, held)
-	if d.told.leases != nil {
-		d.told.leases.add(leaseChange{jobType, shard, held})
+	if d.leaseHook != nil {
+		d.leaseHook.Add(leaseChange{jobType, shard, held})
 	}
 	if held {
 		ground.Signal(d.wakeCancels)
@@ -226,17 +215,14 @@ func (d *database) stop(ctx context.Context) error {
 	d.drain()
 	d.draining.Unlock()
 	d.loops.Wait()
-	var deaf []*line
-	for _, m := range d.coordinator.Drain(ctx) {
-		deaf = append(deaf, m.(member).line)
-	}
+	deaf := linesOf(membersOf(d.coordinator.Drain(ctx)))
 	err := unheeded(ctx, deaf)
 	if err == nil {
 		d.coordinator.Gone()
 	}
 	d.quit()
 	d.keepings.Wait()
-	d.cutOff(deaf)
+	CutOff(deaf)
 	d.losses.tell()
 	d.impatient(ErrStopped)
 	d.pools.release(err == nil)
@@ -248,12 +234,12 @@ func (d *database) stop(ctx context.Context) error {
 func unheeded(ctx context.Context, deaf []*line) error {
 	var running, unwritten int
 	for _, l := range deaf {
-		running += l.workers.number()
-		unwritten += l.settler.waiting()
+		running += l.Handlers()
+		unwritten += l.Unwritten()
 	}
 	if running+unwritten == 0 {
 		return nil
 	}
 	return fmt.Errorf("stop: %w: %s, %s; those jobs will run again elsewhere", context.Cause(ctx),
-		plural(running, "handler still runs", "handlers still run"), plural(unwritten, "outcome is not written", "outcomes are not written"))
+		ground.Plural(running, "handler still runs", "handlers still run"), ground.Plural(unwritten, "outcome is not written", "outcomes are not written"))
 }

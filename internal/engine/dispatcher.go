@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 )
@@ -44,10 +43,10 @@ type dispatcher struct {
 func newDispatcher(l *line, lease *keeper.Lease) *dispatcher {
 	d := &dispatcher{
 		base: l.base, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
-		wake: l.wake, roomCame: l.roomCame, size: newBatchSize(),
+		wake: l.wake, roomCame: l.RoomCame, size: newBatchSize(),
 	}
 	if l.queue.keys.most > 0 {
-		d.turns = &keyTurns{base: l.base, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.roomCame}
+		d.turns = &keyTurns{base: l.base, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame}
 	}
 	d.admissions = admissionsOf(d)
 	return d
@@ -181,7 +180,7 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	}
 	var again <-chan time.Time
 	if d.queue.inMemory() > 0 {
-		timer := time.NewTimer(watchEvery)
+		timer := time.NewTimer(WatchEvery)
 		defer timer.Stop()
 		again = timer.C
 	}
@@ -268,20 +267,20 @@ type starts struct {
 	marks   atomic.Int64              // nanoseconds that a mark has taken of late
 }
 
-// heed takes an answer. It reports whether the answer is another than the last. An answer to an earlier question than the last one's is no
-// news.
-func (s *starts) heed(paused bool, answer *cluster.Pauses) (news bool) {
+// heed takes the answer to a question that was sent at a moment and took a while. It reports whether the answer is another than the last. An
+// answer to an earlier question than the last one's is no news.
+func (s *starts) heed(paused bool, sent time.Time, took time.Duration) (news bool) {
 	s.heeding.Lock()
 	defer s.heeding.Unlock()
-	if last := s.sent.Load(); last != nil && answer.Sent.Before(*last) {
+	if last := s.sent.Load(); last != nil && sent.Before(*last) {
 		return false
 	}
-	s.lasts.Store(int64(allowedFor(max(answer.Took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
-	s.sent.Store(&answer.Sent)
+	s.lasts.Store(int64(allowedFor(max(took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
+	s.sent.Store(&sent)
 	if paused {
 		return s.till.Swap(nil) != nil
 	}
-	till := answer.Sent.Add(allowedFor(answer.Took))
+	till := sent.Add(allowedFor(took))
 	return s.till.Swap(&till) == nil
 }
 
@@ -302,5 +301,5 @@ func (s *starts) forget() { s.till.Store(nil) }
 // lasts until the next one has come, and a little longer: jobs that start late are better than none.
 func allowedFor(took time.Duration) time.Duration {
 	const little = 200 * time.Millisecond
-	return max(heededFor, watchEvery+2*took+little)
+	return max(heededFor, WatchEvery+2*took+little)
 }

@@ -186,8 +186,8 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *line, stop func()) {
 	l = lineAt(5_000_000)
 	l.jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
-	l.roomCame, l.permit, l.about = make(chan struct{}, 1), newPermit(), t.Context()
-	l.heedPause(allowed(365 * 24 * time.Hour))
+	l.RoomCame, l.permit, l.about = make(chan struct{}, 1), newPermit(), t.Context()
+	l.allow(365 * 24 * time.Hour)
 	l.runner.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {
 		set(&l.cfg)

@@ -8,22 +8,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// stopPatience is how long Stop waits, after its context has ended, for handlers that heed theirs.
-const stopPatience = 2 * time.Second
-
 // ErrStopped is the cause in a handler's context when Stop gave up waiting for it.
 var ErrStopped = cluster.ErrStopped
 
 // Engine runs the jobs of all configured types, on as many databases as the configurations name.
 type Engine struct {
-	open    func(context.Context, queue_job.Config) (Tables, error)
+	open    opener
 	options Options
 	log     logger.Logger
 	permit  *permit
@@ -42,6 +38,9 @@ func (e *Engine) databases() []*database {
 	return e.list
 }
 
+// opener opens the tables that a configuration names.
+type opener = func(context.Context, queue_job.Config) (Tables, error)
+
 // Options are what holds for all job types of an engine.
 type Options struct {
 	Lenient    bool // types that are others' are left alone, and the rest is run; otherwise they are an error
@@ -55,9 +54,7 @@ type Options struct {
 }
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
-func Start(
-	ctx context.Context, open func(context.Context, queue_job.Config) (Tables, error), configs []queue_job.Config, o Options, log logger.Logger,
-) (*Engine, error) {
+func Start(ctx context.Context, open opener, configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
 	e.told = newListeners(&o, log, log.GetNewContext("")) // what a hook is told is of jobs of several types
 	var unready atomic.Int32                              // databases whose leases nobody has looked at yet
@@ -84,12 +81,19 @@ func Start(
 
 // openDatabase opens the database of configurations that belong together.
 func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*database, error) {
-	of := e.whichOf(group[0].TablePrefix)
-	d, err := openDatabase(ctx, e.open, group, e.log, e.permit, e.quota, e.told, of)
+	of := e.setOf(group[0].TablePrefix)
+	tables, err := e.open(ctx, group[0])
+	var d *database
+	if err == nil {
+		d, err = openDatabase(ctx, tables, group, process{
+			log: e.log, tables: of, observers: e.told.observers, hooks: e.told.hooks(), permit: e.permit, quota: e.quota,
+		})
+	}
 	if err != nil {
-		e.forget(of.tables)
+		e.forget(of.Name)
 		return nil, err
 	}
+	d.leaseHook = e.told.leases
 	d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
 	others := d.claim(ctx, group)
 	if len(others) == 0 {
@@ -104,14 +108,14 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 	return d, nil
 }
 
-// whichOf gives tables that are about to be opened a name that no others have.
-func (e *Engine) whichOf(prefix string) which {
+// setOf gives tables that are about to be opened a name that no others have.
+func (e *Engine) setOf(prefix string) tableSet {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := tablesAmong(e.tables, prefix)
 	e.tables = append(e.tables, name)
 	e.several.Store(len(e.tables) > 1)
-	return which{name, &e.several}
+	return tableSet{name, &e.several}
 }
 
 // forget takes the name back of tables that are not opened after all.
@@ -125,7 +129,7 @@ func (e *Engine) forget(tables string) {
 // closeUnstarted closes databases that were opened in vain.
 func (e *Engine) closeUnstarted(opened []*database) {
 	for _, d := range opened {
-		e.forget(d.which.tables)
+		e.forget(d.process.tables.Name)
 		d.drain()
 		d.pools.release(true)
 		d.tables.Close()

@@ -35,28 +35,27 @@ func (e *Engine) Types() (states []TypeState) {
 	for _, d := range e.databases() {
 		first := len(states)
 		places := map[int32]int{}
-		for _, l := range d.lines.All() {
-			at, there := places[l.cfg.JobType]
+		for _, m := range d.members.All() {
+			cfg := m.Config()
+			at, there := places[cfg.JobType]
 			if !there {
 				at = len(states)
-				places[l.cfg.JobType] = at
-				n := d.leaseCounts.of(l.cfg.JobType)
-				states = append(states, TypeState{JobType: l.cfg.JobType, TypeName: l.cfg.ServiceName, Tables: d.which.tables, LeasesTaken: n.taken,
-					LeasesEnded: n.ended})
+				places[cfg.JobType] = at
+				n := d.leaseCounts.of(cfg.JobType)
+				states = append(states, TypeState{
+					JobType: cfg.JobType, TypeName: cfg.ServiceName, Tables: d.process.tables.Name, LeasesTaken: n.taken, LeasesEnded: n.ended,
+				})
 			}
 			s := &states[at]
-			s.Shards = max(s.Shards, l.Layout.Shards())
-			running, marked := l.workers.numbers()
-			now := d.clock.Now()
-			waiting, parked, _, overdue := l.queue.numbers(now)
-			putOff, putOffFor := l.counts.putOffs.count(now)
-			s.Running, s.Marked = s.Running+running, s.Marked+marked
-			s.Waiting, s.Parked, s.Overdue = s.Waiting+waiting, s.Parked+parked, max(s.Overdue, overdue)
-			s.PutOff, s.PutOffFor = s.PutOff+putOff, max(s.PutOffFor, putOffFor)
-			if lease := l.held.Load(); lease != nil && lease.Trusted() {
+			s.Shards = max(s.Shards, m.Layout.Shards())
+			n := m.Numbers()
+			s.Running, s.Marked = s.Running+n.Running, s.Marked+n.Marked
+			s.Waiting, s.Parked, s.Overdue = s.Waiting+n.Waiting, s.Parked+n.Parked, max(s.Overdue, n.Overdue)
+			s.PutOff, s.PutOffFor = s.PutOff+n.PutOff, max(s.PutOffFor, n.LongestPutOff)
+			if lease := m.Held(); lease != nil && lease.Trusted() {
 				s.Held++
-				s.Capacity += l.cfg.WorkerPoolCapacity
-				s.Paused = s.Paused || l.starts.paused()
+				s.Capacity += cfg.WorkerPoolCapacity
+				s.Paused = s.Paused || n.Paused
 			}
 		}
 		slices.SortFunc(states[first:], func(a, b TypeState) int { return cmp.Compare(a.JobType, b.JobType) })

@@ -72,18 +72,3 @@ func (h held) Lane(priority int32, timed bool) (now, most int) {
 }
 func (h held) InMemory() int { return h.line.queue.inMemory() }
 func (h held) Forget()       { h.line.queue.clear() }
-
-// heldLines are held lines in the order of their job types, so a statement about the same lines has the same text each time.
-type heldLines []held
-
-// heldLines returns the lines whose lease is held.
-func (d *database) heldLines() heldLines {
-	all := d.lines.All()
-	lines := make(heldLines, 0, len(all))
-	for _, l := range all {
-		if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
-			lines = append(lines, held{l, lease})
-		}
-	}
-	return lines
-}

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -79,11 +79,13 @@ func onLongBacklog(t *testing.T, term int64, test func(t *testing.T, b *longBack
 		table := &pagedTable{rows: manyRows(100*room, 1000)}
 		table.rows[0].Term = term
 		b := &longBacklog{line: lineOf(room), table: table, first: table.rows[0].ID}
-		b.jobs, b.about, b.backlog.PageRows = table, t.Context(), room
-		b.finder = find.New(find.Process{Tables: table, Errlog: b.errlog}, &find.Reads{}, 0)
+		b.jobs, b.about = table, t.Context()
+		backlog := b.backlog.(*find.Backlog)
+		backlog.PageRows, backlog.RoomCame = room, b.RoomCame
+		finder := find.New(find.Process{Tables: table, Errlog: b.errlog}, &find.Reads{}, 0)
 		ctx, stop := context.WithCancel(t.Context())
 		b.lease = keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
-		in := b.hold(b.lease)
+		in := finder.Add(find.Key{Layout: share.Undivided}, ctx, b.Hold(b.lease), backlog)
 		var loader sync.WaitGroup
 		loader.Go(func() { in.Load(ctx) })
 		test(t, b)
@@ -98,7 +100,7 @@ func (b *longBacklog) goOn() {
 	synctest.Wait()
 	b.table.rows = slices.DeleteFunc(b.table.rows, func(row store.Row) bool { return b.queue.knows(row.ID) })
 	b.queue.clear()
-	ground.Signal(b.roomCame)
+	ground.Signal(b.RoomCame)
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
 }
@@ -122,13 +124,13 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 	const theirs = 5
 	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
-		b.heedRemains(cluster.Remains{Terms: []int64{theirs}})
+		b.Heed(Remains{Terms: []int64{theirs}})
 		b.backlog.Fell()
 		b.goOn()
 		if b.queue.knows(b.first) || b.queue.inMemory() == 0 {
 			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", b.queue.inMemory(), b.queue.knows(b.first))
 		}
-		b.heedRemains(cluster.Remains{}) // its holder is gone
+		b.Heed(Remains{}) // its holder is gone
 		pages := b.table.pages.Load()
 		b.goOn()
 		if !b.queue.knows(b.first) {
@@ -145,7 +147,7 @@ func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 func TestARowWhoseMarkIsTakenBackUnderARestDoesNotWaitForTheEndOfTheRest(t *testing.T) {
 	const theirs = 5
 	onLongBacklog(t, theirs, func(t *testing.T, b *longBacklog) {
-		b.heedRemains(cluster.Remains{Terms: []int64{theirs}})
+		b.Heed(Remains{Terms: []int64{theirs}})
 		b.backlog.Fell()
 		b.goOn()
 		b.table.rows[0].Term = 0
@@ -191,11 +193,11 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 			b.queue.forget(first)
 			earlier := lineOf(1)
 			earlier.queue.register(&task{Row: first.Row})
-			b.remains.Store(&cluster.Remains{Members: []cluster.Member{member{line: earlier}}})
+			b.remains.Store(&Remains{Lines: []*line{earlier}})
 			row := first.Row
 			row.Term = 3
 			b.offer(b.lease, &row)
-			b.remains.Store(&cluster.Remains{})
+			b.remains.Store(&Remains{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,47 +8,45 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/cluster"
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it (internal/cluster); between two
-// leases it only finishes what it had started. Its actors:
-//
-//	loader ─┐
-//	tail ───┼─► queue ─► dispatcher: mark ─► workers: run ─► settler
-//	sweep ──┘                                                 │
-//	            ▲────────────── runs again soon ──────────────┘
-//
-// Dispatcher, loader and schedule work for one lease, the others for all.
+// line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it; between two leases it only
+// finishes what it had started. A dispatcher works for one lease, the other actors for all.
 type line struct {
 	*base
 
-	queue    *queue
-	marker   marker
-	workers  workers
-	runner   runner
-	settler  *settler
-	backlog  *find.Backlog
-	schedule *upkeep.Schedule // nil: it has none
-	starts   starts           // whether they are allowed
-	counts   counts
+	queue   *queue
+	marker  marker
+	workers workers
+	runner  runner
+	settler *settler
+	backlog Backlog
+	starts  starts // whether they are allowed
+	counts  counts
 
-	held    atomic.Pointer[keeper.Lease]    // the one under which it starts jobs; nil: none
-	remains atomic.Pointer[cluster.Remains] // what still runs under earlier leases of this part, of any instance
+	held    atomic.Pointer[keeper.Lease] // the one under which it starts jobs; nil: none
+	remains atomic.Pointer[Remains]      // what still runs under earlier leases of this part, of any instance
 
 	writing writing
 
 	wake     chan struct{} // the dispatcher: the queue, or what it may mark, has changed
-	roomCame chan struct{} // the loader: rows have left the queue
+	RoomCame chan struct{} // for whoever loads: rows have left the queue
+}
+
+// Remains is what still runs of a line's jobs under terms that were given away.
+type Remains struct {
+	Terms     []int64      // under which jobs still run, here or elsewhere
+	Elsewhere []share.Rest // what of this belongs to other instances
+	Running   int          // jobs of this shard that other instances, or retired lines of this process, still run
+	Earlier   int          // jobs of earlier layouts, of all shards
+	Lines     []*line      // the retired lines of this process that still run something
 }
 
 // writing lives until the settler has nothing more to write.
@@ -58,9 +55,8 @@ type writing struct {
 	end context.CancelFunc
 }
 
-func (l *line) compare(other *line) int {
-	return cmp.Or(cmp.Compare(l.JobType, other.JobType), cmp.Compare(l.Layout, other.Layout), cmp.Compare(l.Shard, other.Shard))
-}
+// StopPatience is how long a stop waits, after its context has ended, for handlers that heed theirs.
+const StopPatience = 2 * time.Second
 
 // ofShard is what a line may use of what the configuration gives to its job type: capacity, rate, burst and memory are divided, so
 // that all shards together never have more than was configured.
@@ -73,26 +69,22 @@ func ofShard(cfg queue_job.Config, layout share.Layout, shard int) queue_job.Con
 	return cfg
 }
 
-// newLine returns a line, with the configuration of its type. Its backlog knows which rows are left alone.
-func newLine(p *process, cfg queue_job.Config, is cluster.Spec, pool pool, backlog *find.Backlog) (*line, error) {
+// newLine returns a line for a part of a job type, with the configuration of the whole type.
+func newLine(p *process, cfg queue_job.Config, is part, pool pool, backlog Backlog) (*line, error) {
 	handler, batch, err := handlersOf(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	params, err := scheduledParams(&cfg)
-	if err != nil {
-		return nil, err
-	}
 	b := &base{
-		process: p, part: part{is, is.Lease(), cfg.WorkerPoolCapacity}, cfg: ofShard(cfg, is.Layout, is.Shard),
-		instance: keeper.Holder(cfg.ServiceName), about: p.aboutType(&cfg),
+		process: p, part: is, name: is.Layout.Leases(is.JobType)[is.Shard], whole: cfg.WorkerPoolCapacity, cfg: ofShard(cfg, is.Layout, is.Shard),
+		instance: keeper.Holder(cfg.ServiceName), about: p.AboutType(&cfg),
 	}
 	l := &line{
 		base: b, backlog: backlog,
-		wake: make(chan struct{}, 1), roomCame: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), RoomCame: make(chan struct{}, 1),
 	}
 	if is.Layout.Shards() > 1 {
-		l.about = p.aboutType(&cfg, slog.Int("shard", is.Shard))
+		l.about = p.AboutType(&cfg, slog.Int("shard", is.Shard))
 	}
 	l.queue = newQueue(l.cfg.QueueMaxSize, p.reads)
 	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
@@ -104,11 +96,6 @@ func newLine(p *process, cfg queue_job.Config, is cluster.Spec, pool pool, backl
 	l.runner = runner{
 		base: b, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
 		starts: &l.starts, counts: &l.counts, wake: l.wake,
-	}
-	backlog.PageRows, backlog.RoomCame, backlog.OnLeftAlone = cfg.LoadLimit, l.roomCame, l.tellLeftAlone
-	if cfg.Schedule != nil {
-		base := &upkeep.Base{Log: l.log, About: l.about, Clock: l.clock, Errlog: l.errlog}
-		l.schedule = upkeep.NewSchedule(base, p.schedules, &l.cfg, params)
 	}
 	return l, nil
 }
@@ -122,21 +109,10 @@ type noHandler string
 func (n noHandler) Error() string      { return string(n) }
 func (noHandler) Is(target error) bool { return target == ErrNoHandler }
 
-// try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
-func try(cfg *queue_job.Config) error {
+// Try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
+func Try(cfg *queue_job.Config) error {
 	_, _, err := handlersOf(cfg)
-	if err == nil {
-		_, err = scheduledParams(cfg)
-	}
 	return err
-}
-
-func scheduledParams(cfg *queue_job.Config) (string, error) {
-	params, err := bridge.QueueJob.ScheduledParams(cfg)
-	if err != nil {
-		return "", fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
-	}
-	return params, nil
 }
 
 // handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
@@ -160,16 +136,8 @@ func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *que
 	return handler, nil
 }
 
-// abandonedBefore is the unix second before which due jobs are left alone; 0: no job is.
-func abandonedBefore(days int, now int64) int64 {
-	if days < 0 {
-		return 0
-	}
-	return now/1000 - int64(days)*24*60*60
-}
-
-// hold makes the line ready for a lease that was just taken: from now on, rows are offered to it.
-func (l *line) hold(lease *keeper.Lease) *find.Intake {
+// Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
+func (l *line) Hold(lease *keeper.Lease) held {
 	l.log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.clear()
 	l.workers.newGate()
@@ -177,32 +145,38 @@ func (l *line) hold(lease *keeper.Lease) *find.Intake {
 	l.counts.begin()
 	l.held.Store(lease)
 	l.tellLease(true)
-	return l.finder.Add(find.Key{JobType: l.cfg.JobType, Layout: l.Layout, Shard: l.Shard}, lease.Context(), held{l, lease}, l.backlog)
+	return held{l, lease}
 }
 
-// serve works the job type while the lease holds and ctx lives. When it returns, waiting rows are forgotten, and tasks that
-// were marked but not started are on their way to be unmarked. Jobs that run, run on.
-func (l *line) serve(ctx context.Context, lease *keeper.Lease, in *find.Intake) {
+// Source brings the rows that a line is offered under a lease.
+type Source interface {
+	Load(ctx context.Context) // what is more than others bring, until ctx ends
+	End()                     // no row is offered any more
+}
+
+// Serve works the job type while the lease holds and ctx lives, and runs a loop beside that, if it is given one. When it returns, waiting rows
+// are forgotten, and tasks that were marked but not started are on their way to be unmarked. Jobs that run, run on.
+func (l *line) Serve(ctx context.Context, lease *keeper.Lease, rows Source, beside func(context.Context)) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	defer stop(nil)
 
 	var loops sync.WaitGroup
 	loops.Go(func() { newDispatcher(l, lease).loop(ctx) })
-	loops.Go(func() { in.Load(ctx) })
-	if l.schedule != nil && l.Shard == 0 {
-		loops.Go(func() { l.schedule.Under(lease).Run(ctx) })
+	loops.Go(func() { rows.Load(ctx) })
+	if beside != nil {
+		loops.Go(func() { beside(ctx) })
 	}
 	loops.Wait()
 	l.held.Store(nil)
-	in.End()
+	rows.End()
 	l.tellLease(false)
 
 	l.queue.clear()
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
-		l.losses.add(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
+		l.onLost(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
 	}
 }
 
@@ -235,8 +209,8 @@ func await(ctx context.Context, wake <-chan struct{}, so func() bool) bool {
 	return true
 }
 
-// heedRemains notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
-func (l *line) heedRemains(r cluster.Remains) {
+// Heed notes what still runs. Rows with these terms are left alone, and jobs that run elsewhere take workers here.
+func (l *line) Heed(r Remains) {
 	l.remains.Store(&r)
 	l.backlog.HeedTerms(r.Terms)
 	if l.workers.lend(l.lentFor(r)) {
@@ -245,7 +219,7 @@ func (l *line) heedRemains(r cluster.Remains) {
 }
 
 // lentFor is how many of the line's workers stand for runs elsewhere.
-func (l *line) lentFor(r cluster.Remains) int {
+func (l *line) lentFor(r Remains) int {
 	part := share.Part(max(0, l.whole-r.Earlier), l.Layout.Shards(), l.Shard)
 	return l.cfg.WorkerPoolCapacity - max(0, part-r.Running)
 }
@@ -261,16 +235,16 @@ func (l *line) runsElsewhere(row *store.Row) bool {
 		l.backlog.PassOver(row.Term)
 		return true
 	}
-	if !slices.ContainsFunc(r.Members, func(earlier cluster.Member) bool { return earlier.Knows(row.ID) }) {
+	if !slices.ContainsFunc(r.Lines, func(earlier *line) bool { return earlier.Knows(row.ID) }) {
 		return false
 	}
 	l.backlog.LetGo() // that line may take its mark back
 	return true
 }
 
-// bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is
+// Bears reports whether something was marked under a lease and is not written yet, or may still be marked by a statement that is
 // under way.
-func (l *line) bears(lease *keeper.Lease) bool {
+func (l *line) Bears(lease *keeper.Lease) bool {
 	inDoubt, over := l.marker.doubts.under(lease)
 	l.settler.undo(lease, over...)
 	if inDoubt {
@@ -278,4 +252,67 @@ func (l *line) bears(lease *keeper.Lease) bool {
 	}
 	// A task goes from the workers to the settler, so they are asked in this order.
 	return l.workers.bear(lease) || l.settler.owes(lease.Term)
+}
+
+// Hear notes what an answer to a question that was sent at a moment, and took a while, says of the line's type.
+func (l *line) Hear(paused bool, sent time.Time, took time.Duration) {
+	before := l.starts.allowed()
+	if l.starts.heed(paused, sent, took) && paused {
+		l.log.Info(l.about, "paused; what runs, runs on")
+	}
+	if before != l.starts.allowed() {
+		ground.Signal(l.wake)
+	}
+}
+
+// ForgetWaiting forgets the rows that wait in memory.
+func (l *line) ForgetWaiting() {
+	l.queue.clear()
+	ground.Signal(l.wake)
+}
+
+// Open begins the line's life: from now on until [line.Close], Write writes outcomes.
+func (l *line) Open(keeping context.Context) {
+	l.writing.Context, l.writing.end = context.WithCancel(keeping)
+}
+
+func (l *line) Write() { l.settler.loop(l.writing) }
+
+// Close ends the line's life. It has no lease any more, and has waited with AwaitWritten.
+func (l *line) Close() { l.writing.end() }
+
+// Closed is closed when the life of the line has ended.
+func (l *line) Closed() <-chan struct{} { return l.writing.Done() }
+
+// Drain waits until the line is quiet and bears nothing, and reports whether that was before the end of ctx. Then it waits a while for the
+// rest of the log: a log that cannot be written holds nobody up for longer.
+func (l *line) Drain(ctx context.Context, bearsNone func() bool) bool {
+	if !await(ctx, l.wake, func() bool { return l.quiet() && bearsNone() }) {
+		return false
+	}
+	l.settler.log.hurry()
+	noted, cancel := context.WithTimeout(ctx, StopPatience)
+	defer cancel()
+	await(noted, l.wake, func() bool { return l.settler.log.unnoted() == 0 })
+	l.tellUnnoted()
+	return true
+}
+
+// AwaitWritten waits until every outcome is written, and for the rest of the log as Drain does. It reports false if the life of the line has
+// ended before.
+func (l *line) AwaitWritten() bool {
+	for wait := (ground.Backoff{First: time.Millisecond}); !l.quiet(); {
+		if !ground.Sleep(l.writing, wait.Next()) {
+			return false
+		}
+	}
+	l.settler.log.hurry()
+	const often = 10 * time.Millisecond
+	for until := time.Now().Add(StopPatience); l.settler.log.unnoted() > 0 && time.Now().Before(until); {
+		if !ground.Sleep(l.writing, often) {
+			return false
+		}
+	}
+	l.tellUnnoted()
+	return true
 }

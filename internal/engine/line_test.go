@@ -37,13 +37,12 @@ func lineOf(limit int) *line {
 }
 
 func lineIn(p *process, cfg queue_job.Config) (*line, error) {
-	return newLine(p, cfg, cluster.Spec{JobType: cfg.JobType, Layout: share.Undivided}, nil, find.NewBacklog(0, 0))
+	return newLine(p, cfg, part{JobType: cfg.JobType, Layout: share.Undivided}, nil, find.NewBacklog(0, 0))
 }
 
 func processOf(log logger.Logger) *process {
-	p := &process{log: log, permit: newPermit(), clock: &ground.Clock{}, reads: &find.Reads{}}
-	p.finder = find.New(find.Process{}, p.reads, 0)
-	p.errlog, p.losses = ground.NewErrlog(log, context.Background(), nil), &losses{log: log, about: context.Background()}
+	p := &process{log: log, permit: newPermit(), clock: &ground.Clock{}, reads: &find.Reads{}, onLost: func(string, error) {}}
+	p.errlog = ground.NewErrlog(log, context.Background(), nil)
 	return p
 }
 
@@ -176,12 +175,12 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 		d.startedAt.Store(d.clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
-			l, err := d.newLine(queue_job.Config{JobType: 7, FirstPullDay: 7}, cluster.Spec{JobType: 7, Layout: share.Undivided})
+			m, err := d.newMember(queue_job.Config{JobType: 7, FirstPullDay: 7}, cluster.Spec{JobType: 7, Layout: share.Undivided})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for age, want := range map[int64]bool{day: true, -1: false, -day: false} {
-				if got := l.backlog.Abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
+				if got := m.backlog.Abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
 					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt.Load())), age, got)
 				}
 			}

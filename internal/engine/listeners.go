@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ import (
 // listeners are the functions of the application that are told what happens, for all job types.
 type listeners struct {
 	observers []queue_job.Observer
-	outcomes  []outcomeHook
+	outcomes  []*outcomeHook
 	leases    *hook[leaseChange] // nil: no observer is told of leases
 }
 
@@ -37,17 +36,17 @@ type leaseChange struct {
 func newListeners(o *Options, log logger.Logger, about context.Context) (l listeners) {
 	l.observers = o.Observers
 	if o.OnSettled != nil {
-		l.outcomes = append(l.outcomes, outcomeHook{newHook("OnSettled", "outcomes", log, about, o.OnSettled), false})
+		l.outcomes = append(l.outcomes, &outcomeHook{newHook("OnSettled", "outcomes", log, about, o.OnSettled), false})
 	}
 	if o.OnDead != nil {
-		l.outcomes = append(l.outcomes, outcomeHook{newHook("OnDead", "outcomes", log, about, o.OnDead), true})
+		l.outcomes = append(l.outcomes, &outcomeHook{newHook("OnDead", "outcomes", log, about, o.OnDead), true})
 	}
 	if slices.ContainsFunc(o.Observers, func(o queue_job.Observer) bool { return o.Lease != nil }) {
 		l.leases = newHook("Observer.Lease", "leases", log, about, func(ctx context.Context, changes []leaseChange) {
 			for _, c := range changes {
 				for _, observer := range o.Observers {
 					if observer.Lease != nil {
-						guarded(ctx, log, "Observer.Lease", func() { observer.Lease(c.jobType, c.shard, c.held) })
+						ground.Guarded(ctx, log, "Observer.Lease", func() { observer.Lease(c.jobType, c.shard, c.held) })
 					}
 				}
 			}
@@ -78,12 +77,15 @@ func (l *listeners) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// want reports whether somebody is to be told of outcomes with a status.
-func (l *listeners) want(status queue_job.JobStatus) bool {
-	return slices.ContainsFunc(l.outcomes, func(h outcomeHook) bool { return h.wants(status) })
+// hooks are the functions that are told of outcomes.
+func (l *listeners) hooks() (hooks []Hook) {
+	for _, h := range l.outcomes {
+		hooks = append(hooks, h)
+	}
+	return hooks
 }
 
-func (h *outcomeHook) wants(status queue_job.JobStatus) bool {
+func (h *outcomeHook) Wants(status queue_job.JobStatus) bool {
 	return !h.onlyFailed || status == queue_job.JobStatusFailed
 }
 
@@ -115,7 +117,7 @@ func newHook[T any](name, what string, log logger.Logger, about context.Context,
 
 const hookMax = 10_000 // that wait
 
-func (h *hook[T]) add(happened T) {
+func (h *hook[T]) Add(happened T) {
 	h.mu.Lock()
 	if len(h.waiting) < hookMax {
 		h.waiting = append(h.waiting, happened)
@@ -136,7 +138,7 @@ func (h *hook[T]) loop() {
 			stopping = true
 		}
 		for batch := h.take(); len(batch) > 0 && h.ctx.Err() == nil; batch = h.take() {
-			guarded(h.ctx, h.log, h.name, func() { h.call(h.ctx, batch) })
+			ground.Guarded(h.ctx, h.log, h.name, func() { h.call(h.ctx, batch) })
 		}
 	}
 }
@@ -170,7 +172,7 @@ func (h *hook[T]) stop(ctx context.Context) error {
 		ground.Wait(context.WithoutCancel(ctx), lastWords, h.ended)
 	}
 	h.giveUp(ErrStopped)
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience-lastWords)
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopPatience-lastWords)
 	defer cancel()
 	select {
 	case <-h.ended:
@@ -178,14 +180,4 @@ func (h *hook[T]) stop(ctx context.Context) error {
 	case <-patience.Done():
 		return fmt.Errorf("stop: %w: the function of %s still runs", context.Cause(ctx), h.name)
 	}
-}
-
-// guarded calls a function of the application that is told of something. A panic in it does no harm.
-func guarded(ctx context.Context, log logger.Logger, name string, call func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error(ctx, fmt.Sprintf("%s: panic: %v\n%s", name, p, debug.Stack()))
-		}
-	}()
-	call()
 }

@@ -41,11 +41,11 @@ func TestAWaitCountsFromTheTimeThatTheTableSaysOrFromWhenItIsKnownToBeOver(t *te
 func TestAHookThatIsTooSlowMissesOutcomesAndTheLogSaysHowMany(t *testing.T) {
 	log, heard := &counted{}, 0
 	l := newListeners(&Options{OnDead: func(_ context.Context, dead []queue_job.Settled) { heard += len(dead) }}, log, t.Context())
-	if !l.want(queue_job.JobStatusFailed) || l.want(queue_job.JobStatusSuccess) || len(l.outcomes) != 1 {
+	if len(l.outcomes) != 1 || !l.outcomes[0].Wants(queue_job.JobStatusFailed) || l.outcomes[0].Wants(queue_job.JobStatusSuccess) {
 		t.Fatalf("%+v", l.outcomes)
 	}
 	for range hookMax + 50 {
-		l.outcomes[0].add(queue_job.Settled{})
+		l.outcomes[0].Add(queue_job.Settled{})
 	}
 	go l.outcomes[0].loop()
 	if err := l.outcomes[0].stop(t.Context()); err != nil || heard != hookMax {
@@ -63,7 +63,7 @@ func TestAStopWhoseTimeIsOverStillTellsOfWhatWaits(t *testing.T) {
 		heard := 0
 		l := newListeners(&Options{OnDead: func(_ context.Context, dead []queue_job.Settled) { heard += len(dead) }}, &counted{}, t.Context())
 		go l.outcomes[0].loop()
-		l.outcomes[0].add(queue_job.Settled{})
+		l.outcomes[0].Add(queue_job.Settled{})
 		if err := l.outcomes[0].stop(over); err != nil || heard != 1 {
 			t.Fatalf("stop %d: told of %d outcomes, %v", n, heard, err)
 		}
@@ -94,7 +94,7 @@ func TestNothingButStopWaitsForAnObserverOfLeasesThatHangs(t *testing.T) {
 		if err := l.stop(ctx); err == nil || !strings.Contains(err.Error(), "the function of Observer.Lease still runs") || told.Load() != 1 {
 			t.Errorf("%v, told of %d", err, told.Load())
 		}
-		if took := time.Since(began); took > time.Second+stopPatience {
+		if took := time.Since(began); took > time.Second+StopPatience {
 			t.Errorf("it took %v to stop", took)
 		}
 		close(hangs)

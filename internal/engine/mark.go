@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -20,7 +19,7 @@ type marker struct {
 	*base
 	queue   *queue
 	settler *settler
-	backlog *find.Backlog
+	backlog Backlog
 	doubts  doubts
 	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
 	wake    chan struct{}              // the dispatcher

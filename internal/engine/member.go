@@ -1,122 +1,191 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"time"
+	"fmt"
+	"iter"
+	"slices"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/cluster"
+	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// members are the lines of a database, as its coordinator sees them.
-type members struct{ *database }
+// members makes the members of a database for its coordinator.
+type members struct{ d *database }
 
-func (d members) About(cfg *queue_job.Config) context.Context { return d.aboutType(cfg) }
+func (m members) About(cfg *queue_job.Config) context.Context { return m.d.AboutType(cfg) }
 
-func (d members) Try(cfg *queue_job.Config) error {
-	if err := d.pools.provide(*cfg); err != nil {
+func (m members) Try(cfg *queue_job.Config) error {
+	if err := m.d.pools.provide(*cfg); err != nil {
 		return err
 	}
 	return try(cfg)
 }
 
-func (d members) New(cfg *queue_job.Config, is cluster.Spec) (cluster.Member, error) {
-	l, err := d.newLine(*cfg, is)
+func (m members) New(cfg *queue_job.Config, is cluster.Spec) (cluster.Member, error) {
+	made, err := m.d.newMember(*cfg, is)
 	if err != nil {
 		return nil, err
 	}
-	return member{l, d.database}, nil
+	return made, nil
 }
 
-func (d members) Begin(list []cluster.Member) {
-	lines := make([]*line, len(list))
+func (m members) Begin(list []cluster.Member) {
+	begun := membersOf(list)
+	for _, one := range begun {
+		one.Open(m.d.keeping)
+		m.d.keepings.Go(one.Write)
+	}
+	m.d.members.Add(begun...)
+}
+
+func membersOf(list []cluster.Member) []*member {
+	all := make([]*member, len(list))
 	for i, m := range list {
-		l := m.(member).line
-		l.writing.Context, l.writing.end = context.WithCancel(d.keeping)
-		d.keepings.Go(func() { l.settler.loop(l.writing) })
-		lines[i] = l
+		all[i] = m.(*member)
 	}
-	d.lines.Add(lines...)
+	return all
 }
 
-// member is a line as the coordinator sees it.
+func linesOf(members []*member) []*line {
+	lines := make([]*line, len(members))
+	for i, m := range members {
+		lines[i] = m.line
+	}
+	return lines
+}
+
+// member works a part of a job type: a line runs the jobs, the database's finder finds them, and a schedule adds them. The coordinator has it
+// under one lease after the other, and upkeep asks it what it does.
 type member struct {
+	cluster.Spec
 	*line
-	d *database
+	d        *database
+	backlog  *find.Backlog
+	schedule *upkeep.Schedule // nil: it has none
 }
 
-func (m member) About() context.Context          { return m.about }
-func (m member) Bears(lease *keeper.Lease) bool  { return m.bears(lease) }
-func (m member) Running(lease *keeper.Lease) int { return m.workers.running(lease) }
-func (m member) Busy() bool                      { return m.workers.busy() }
-func (m member) Handlers() int                   { return m.workers.number() }
-func (m member) Knows(row uint64) bool           { return m.queue.knows(row) }
-func (m member) Hear(answer *cluster.Pauses)     { m.heedPause(answer) }
-func (m member) Heed(remains cluster.Remains)    { m.heedRemains(remains) }
-func (m member) Idle() (ended cluster.Ended, idle bool) {
-	return m.counts.ends(), m.queue.inMemory() == 0 && m.quiet()
-}
-
-func (m member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
-	in := m.hold(lease)
-	return func(ctx context.Context) { m.serve(ctx, lease, in) }
-}
-
-// KeysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
-func (m member) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
-	if m.queue.keys.most == 0 {
-		return nil, false
+// newMember makes a member, with the configuration of its type.
+func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, error) {
+	params, err := scheduledParams(&cfg)
+	if err != nil {
+		return nil, err
 	}
-	return m.queue.keysOf(m.workers.marked(func(t *task) bool { return t.lease == lease && t.Group() != "" })), true
-}
-
-// Drain waits until the line is quiet and bears nothing, and reports whether that was before the end of ctx. Then it waits a while for the
-// rest of the log: a log that cannot be written holds nobody up for longer.
-func (m member) Drain(ctx context.Context, bearsNone func() bool) bool {
-	if !await(ctx, m.wake, func() bool { return m.quiet() && bearsNone() }) {
-		return false
+	m := &member{Spec: is, d: d, backlog: find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)}
+	m.line, err = newLine(&d.process, cfg, part{is.JobType, is.Layout, is.Shard}, d.pools[cfg.WorkerExpirySecond], m.backlog)
+	if err != nil {
+		return nil, err
 	}
-	m.settler.log.hurry()
-	noted, cancel := context.WithTimeout(ctx, stopPatience)
-	defer cancel()
-	await(noted, m.wake, func() bool { return m.settler.log.unnoted() == 0 })
-	m.tellUnnoted()
-	return true
+	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.RoomCame, m.tellLeftAlone
+	if cfg.Schedule != nil {
+		base := &upkeep.Base{Log: d.log, About: m.About(), Clock: d.clock, Errlog: d.errlog}
+		m.schedule = upkeep.NewSchedule(base, d.tables.Schedules, m.Config(), params)
+	}
+	return m, nil
 }
 
-// End ends the line, when every outcome is written. For the rest of the log, it waits as Drain does.
-func (m member) End(ended func()) {
+// try makes what a member needs of a configuration whose members are made later, when nobody can be told that it is refused.
+func try(cfg *queue_job.Config) error {
+	err := Try(cfg)
+	if err == nil {
+		_, err = scheduledParams(cfg)
+	}
+	return err
+}
+
+func scheduledParams(cfg *queue_job.Config) (string, error) {
+	params, err := bridge.QueueJob.ScheduledParams(cfg)
+	if err != nil {
+		return "", fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
+	}
+	return params, nil
+}
+
+func (m *member) compare(other *member) int {
+	return cmp.Or(cmp.Compare(m.JobType, other.JobType), cmp.Compare(m.Layout, other.Layout), cmp.Compare(m.Shard, other.Shard))
+}
+
+// held yields the members whose lease is held, with it, in the order of their job types: so a statement about the same members has the same
+// text each time.
+func (d *database) held() iter.Seq2[*member, *keeper.Lease] {
+	return func(yield func(*member, *keeper.Lease) bool) {
+		for _, m := range d.members.All() {
+			if lease := m.Held(); lease != nil && !yield(m, lease) {
+				return
+			}
+		}
+	}
+}
+
+func (m *member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
+	sink := m.line.Hold(lease)
+	rows := m.d.finder.Add(find.Key{JobType: m.JobType, Layout: m.Layout, Shard: m.Shard}, lease.Context(), sink, m.backlog)
+	var schedule func(context.Context)
+	if m.schedule != nil && m.Shard == 0 {
+		schedule = m.schedule.Under(lease).Run
+	}
+	return func(ctx context.Context) { m.Serve(ctx, lease, rows, schedule) }
+}
+
+func (m *member) Hear(answer *cluster.Pauses) {
+	m.line.Hear(slices.Contains(answer.Types, m.JobType), answer.Sent, answer.Took)
+}
+
+func (m *member) Heed(r cluster.Remains) {
+	m.line.Heed(Remains{Terms: r.Terms, Elsewhere: r.Elsewhere, Running: r.Running, Earlier: r.Earlier, Lines: linesOf(membersOf(r.Members))})
+}
+
+func (m *member) Idle() (ended cluster.Ended, idle bool) {
+	ended.ByStatus, ended.Deferrals = m.Ended()
+	return ended, m.line.Idle()
+}
+
+// End ends the member, when every outcome is written.
+func (m *member) End(ended func()) {
 	m.d.keepings.Go(func() {
-		for wait := (ground.Backoff{First: time.Millisecond}); !m.quiet(); {
-			if !ground.Sleep(m.writing, wait.Next()) {
-				return
-			}
+		if m.AwaitWritten() {
+			m.d.members.Remove(m)
+			m.Close()
+			ended()
 		}
-		m.settler.log.hurry()
-		const often = 10 * time.Millisecond
-		for until := time.Now().Add(stopPatience); m.settler.log.unnoted() > 0 && time.Now().Before(until); {
-			if !ground.Sleep(m.writing, often) {
-				return
-			}
-		}
-		m.tellUnnoted()
-		m.d.lines.Remove(m.line)
-		m.writing.end()
-		ended()
 	})
 }
 
-// leaseLog writes down who gets the leases of lines, and how they end.
+// upkept is a member as upkeep sees it.
+type upkept struct{ *member }
+
+func (u upkept) JobType() int32                        { return u.Spec.JobType }
+func (u upkept) Shard() int                            { return u.Spec.Shard }
+func (u upkept) State(now, term int64) store.LineState { return u.line.State(now, term) }
+
+func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
+	before, upTo = u.backlog.Bounds()
+	return before, upTo, u.backlog.LeftAlone() > 0
+}
+
+func (u upkept) LogLeftAlone(n int) { u.backlog.LeaveAlone(n) }
+
+func (m *member) tellLeftAlone(n int) {
+	m.d.log.Error(m.About(), fmt.Sprintf(
+		"%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
+		ground.JobsText(n, upkeep.OrphansMax), m.Config().FirstPullDay))
+}
+
+// leaseLog writes down who gets the leases of members, and how they end.
 type leaseLog struct {
 	log   *upkeep.LeaseLog // nil: nobody writes it down
 	clock *ground.Clock
 }
 
 func (l leaseLog) Taken(m cluster.Member, lease *keeper.Lease) {
-	l.log.Taken(upkeptLine{m.(member).line}, lease.Term, lease.Owner(), l.clock.Now())
+	l.log.Taken(upkept{m.(*member)}, lease.Term, lease.Owner(), l.clock.Now())
 }
 
 func (l leaseLog) Ended(lease *keeper.Lease, how string, at int64) {

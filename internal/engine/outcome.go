@@ -253,7 +253,7 @@ func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) 
 func (r *runner) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
 	defer cancel()
-	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(stopPatience*3/4, cancel) })()
+	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(StopPatience*3/4, cancel) })()
 	var standing store.Standing // none: the row is gone
 	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)

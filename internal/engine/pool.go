@@ -13,16 +13,9 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
-// include idle workers.
-type pool interface {
-	Submit(func()) error
-	ReleaseContext(context.Context) error
-}
-
 // pools has a pool for each WorkerExpirySecond. Types with the same one share a pool, since each pool wakes twice a second
 // even if it is idle. A pool has room for the workers of all its types, so none waits for another's.
-type pools map[int]pool
+type pools map[int]*ants.Pool
 
 func newPools(configs []queue_job.Config) (pools, error) {
 	room := map[int]int{}
@@ -44,7 +37,7 @@ func newPools(configs []queue_job.Config) (pools, error) {
 // provide makes room for the workers of one more type, or of a type that has another configuration: its earlier workers may still
 // run.
 func (all pools) provide(cfg queue_job.Config) error {
-	if p, ok := all[cfg.WorkerExpirySecond].(*ants.Pool); ok {
+	if p, ok := all[cfg.WorkerExpirySecond]; ok {
 		p.Tune(p.Cap() + cfg.WorkerPoolCapacity)
 		return nil
 	}
@@ -57,7 +50,7 @@ func (all pools) provide(cfg queue_job.Config) error {
 func (all pools) release(idle bool) {
 	var ctx context.Context // nil: do not wait
 	if idle {
-		waiting, cancel := context.WithTimeout(context.Background(), stopPatience)
+		waiting, cancel := context.WithTimeout(context.Background(), StopPatience)
 		defer cancel()
 		ctx = yielding{waiting}
 	}

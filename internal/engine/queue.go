@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -33,7 +32,7 @@ import (
 // turns, and neither may take all the room. Rows that were parked are served by turns with the others when they have their
 // slot. Suspects run alone.
 type queue struct {
-	reads   *find.Reads
+	reads   reads
 	limit   int // rows of all levels; beyond it, a level has only the room of its own
 	perLane int // rows of one lane
 	own     int // rows for which a level has room in any case
@@ -54,7 +53,7 @@ type departed struct {
 	read uint64 // the newest read when it was forgotten
 }
 
-func newQueue(limit int, reads *find.Reads) *queue {
+func newQueue(limit int, reads reads) *queue {
 	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
 

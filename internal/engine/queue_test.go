@@ -58,9 +58,9 @@ func TestARowInMemoryIsNotTakenTwice(t *testing.T) {
 
 func TestADepartedRowStaysKnownUntilReadsThatBeganBeforeAreOver(t *testing.T) {
 	q := queueOf(t, 10, fresh(1))
-	before := q.reads.Begin()
+	before := q.reads.(*find.Reads).Begin()
 	q.forget(q.picked(0, 1)...)
-	after := q.reads.Begin()
+	after := q.reads.(*find.Reads).Begin()
 	defer after()
 
 	q.offer(fresh(1)) // by the read that began before

@@ -55,7 +55,7 @@ func (f *floor) line(jobType int32, takes time.Duration) *line {
 		f.mu.Unlock()
 		return nil
 	}
-	l.heedPause(allowed(time.Hour))
+	l.allow(time.Hour)
 	<-l.wake
 	return l
 }

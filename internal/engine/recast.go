@@ -70,29 +70,27 @@ func (e *Engine) cast(ctx context.Context, groups [][]queue_job.Config) error {
 // Remove has the engine start no more jobs of these types, on no database. It returns a function that waits until what runs has
 // ended and is written, or until its context ends.
 func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(context.Context) error, err error) {
-	var retired []*line // they have no lease any more, or give it up
+	var retired []*member // they have no lease any more, or give it up
 	for _, d := range e.databases() {
 		some, err := d.coordinator.Change(ctx, cluster.Change{Remove: jobTypes})
 		d.refused.forget(jobTypes)
-		for _, m := range some {
-			retired = append(retired, m.(member).line)
-		}
+		retired = append(retired, membersOf(some)...)
 		if err != nil {
 			return nil, fmt.Errorf("remove job types: %w", err)
 		}
 		ctx = context.WithoutCancel(ctx) // the other databases do the same now
 	}
 	return func(ctx context.Context) error {
-		for _, l := range retired {
+		for _, m := range retired {
 			select {
-			case <-l.writing.Done():
+			case <-m.Closed():
 			case <-ctx.Done():
 				running := 0
-				for _, l := range retired {
-					running += l.workers.number()
+				for _, m := range retired {
+					running += m.Handlers()
 				}
 				return fmt.Errorf("remove job types: %w: %s; what runs, runs on, and its outcomes will be written", context.Cause(ctx),
-					plural(running, "handler still runs", "handlers still run"))
+					ground.Plural(running, "handler still runs", "handlers still run"))
 			}
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,8 +66,8 @@ func (e *Engine) has() (text string) {
 		for _, cfg := range d.coordinator.Configured() {
 			configured = append(configured, fmt.Sprintf("%d with %d", cfg.JobType, cfg.WorkerPoolCapacity))
 		}
-		for _, l := range d.lines.All() {
-			lines = append(lines, fmt.Sprintf("%s with %d, held %t", l.name, l.cfg.WorkerPoolCapacity, l.held.Load() != nil))
+		for _, m := range d.members.All() {
+			lines = append(lines, fmt.Sprintf("%s with %d, held %t", m.Lease(), m.Config().WorkerPoolCapacity, m.Held() != nil))
 		}
 		slices.Sort(lines)
 		text += fmt.Sprintf("types %s; lines %s\n", strings.Join(configured, ", "), strings.Join(lines, ", "))
@@ -131,20 +132,41 @@ func TestAStartWithAMiddlewareThatMakesNoHandlerSaysThatNoWaitMendsIt(t *testing
 	})
 }
 
-// unlogged is a database whose log refuses every row.
-type unlogged struct{ resting }
+// unlogged is a database with a job of each of four types, whose log refuses every row.
+type unlogged struct {
+	resting
+	mu      sync.Mutex
+	refused map[uint64]bool // jobs of which a row was refused
+}
 
-func (*unlogged) LogAttempts(context.Context, []store.Attempt) error { return errGone }
+func (u *unlogged) SweepAll(_ context.Context, types []int32, _ int64, _ int) (rows []store.Row, more bool, err error) {
+	for _, jobType := range types {
+		rows = append(rows, store.Row{ID: uint64(jobType + 1), JobType: jobType, CreateTime: time.Now().Unix(), MaxRetries: store.NotSet})
+	}
+	return rows, false, nil
+}
+
+func (u *unlogged) LogAttempts(_ context.Context, attempts []store.Attempt) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, a := range attempts {
+		u.refused[a.JobID] = true
+	}
+	return errGone
+}
 
 func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &unlogged{}
-		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, 4, func(context.Context, *queue_job.Job) error { return nil })
+		const types = 4
+		table := &unlogged{refused: map[uint64]bool{}}
+		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, types, func(context.Context, *queue_job.Job) error { return errGone })
 		time.Sleep(5 * time.Second)
-		before := d.lines.All()
-		for _, l := range before {
-			l.note(&store.Attempt{JobID: 1})
+		before := d.members.All()
+		table.mu.Lock()
+		if len(table.refused) != types {
+			t.Errorf("rows of the log of %d jobs were refused, want %d", len(table.refused), types)
 		}
+		table.mu.Unlock()
 		var again []queue_job.Config
 		for _, cfg := range d.coordinator.Configured() {
 			cfg.QueueMaxSize++
@@ -153,10 +175,10 @@ func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
 		if _, err := d.coordinator.Change(t.Context(), cluster.Change{Cast: again}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(stopPatience + 2*time.Second)
-		for _, l := range d.lines.All() {
-			if slices.Contains(before, l) {
-				t.Errorf("type %d still has its earlier line", l.cfg.JobType)
+		time.Sleep(StopPatience + 2*time.Second)
+		for _, m := range d.members.All() {
+			if slices.Contains(before, m) {
+				t.Errorf("type %d still has its earlier line", m.JobType)
 			}
 		}
 	})
@@ -170,11 +192,11 @@ func TestALineThatHasEndedIsForgotten(t *testing.T) {
 		var was []weak.Pointer[line]
 		for round := range 3 {
 			time.Sleep(5 * time.Second)
-			for _, l := range d.lines.All() {
-				if l.held.Load() == nil {
-					t.Fatalf("nobody works type %d", l.cfg.JobType)
+			for _, m := range d.members.All() {
+				if m.Held() == nil {
+					t.Fatalf("nobody works type %d", m.JobType)
 				}
-				was = append(was, weak.Make(l))
+				was = append(was, weak.Make(m.line))
 			}
 			var again []queue_job.Config
 			for _, cfg := range d.coordinator.Configured() {

@@ -48,8 +48,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		mail.ServiceName, index.ServiceName, index.TablePrefix = "mail", "index", "shop_"
 		r := &resting{}
 		tables := Tables{Jobs: r, Leases: r, Registry: names, Close: func() {}}
-		open := func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }
-		d, err := openDatabase(t.Context(), open, []queue_job.Config{mail, index}, log, newPermit(), nil, listeners{}, which{})
+		d, err := openDatabase(t.Context(), tables, []queue_job.Config{mail, index}, process{log: log, permit: newPermit()})
 		if err != nil {
 			t.Fatal(err)
 		}

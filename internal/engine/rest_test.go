@@ -113,10 +113,11 @@ func databaseWith(t *testing.T, tables Tables, told listeners, types int32, hand
 	for jobType := range types {
 		configs = append(configs, queue_job.Config{ServiceName: fmt.Sprint("test", jobType), JobType: jobType, LockSecond: 10, WorkerPoolCapacity: 2, WorkerExpirySecond: 60, QueueMaxSize: 100, LoadLimit: 100, HandleJobFunc: handler})
 	}
-	d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, silent{}, newPermit(), nil, told, which{})
+	d, err := openDatabase(t.Context(), tables, configs, process{log: silent{}, permit: newPermit(), observers: told.observers, hooks: told.hooks()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.leaseHook = told.leases
 	d.start()
 	t.Cleanup(func() {
 		if err := d.stop(context.Background()); err != nil {

@@ -74,7 +74,7 @@ func (r *runner) run(tasks []*task) {
 	for _, t := range tasks {
 		r.counts.start(r.waited(t))
 	}
-	if len(r.told.observers) > 0 {
+	if len(r.observers) > 0 {
 		r.tellStarted(ctx, tasks)
 	}
 	r.call(ctx, tasks)
@@ -163,12 +163,12 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 
 // tellStarted tells the observer of the runs of a call.
 func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
-	for _, o := range r.told.observers {
+	for _, o := range r.observers {
 		if o.Started == nil {
 			continue
 		}
 		for _, t := range tasks {
-			guarded(ctx, r.log, "Observer.Started", func() { o.Started(ctx, &t.job, r.waited(t)) })
+			ground.Guarded(ctx, r.log, "Observer.Started", func() { o.Started(ctx, &t.job, r.waited(t)) })
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	}
 	r.workers.handedOver()
 	ground.Signal(r.wake)
-	if r.cfg.OnFinished != nil || len(r.told.observers) > 0 {
+	if r.cfg.OnFinished != nil || len(r.observers) > 0 {
 		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
@@ -266,11 +266,11 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	ctx = context.WithoutCancel(ctx)
 	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
 		if listener != nil {
-			guarded(ctx, r.log, name, func() { listener(ctx, &t.job, f) })
+			ground.Guarded(ctx, r.log, name, func() { listener(ctx, &t.job, f) })
 		}
 	}
 	tell("OnFinished", r.cfg.OnFinished)
-	for _, o := range r.told.observers {
+	for _, o := range r.observers {
 		tell("Observer.Finished", o.Finished)
 	}
 }

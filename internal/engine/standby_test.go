@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -15,11 +14,11 @@ import (
 func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
 	l := lineOf(9)
 	row := store.Row{ID: 1, Term: 5, Lost: 2}
-	l.heedRemains(cluster.Remains{Terms: []int64{4, 5}})
+	l.Heed(Remains{Terms: []int64{4, 5}})
 	if !l.offer(lease, &row) || l.queue.knows(1) || l.settler.waiting() != 0 {
 		t.Error("it was taken in, or counted as lost")
 	}
-	l.heedRemains(cluster.Remains{}) // its holder is gone
+	l.Heed(Remains{}) // its holder is gone
 	if !l.offer(lease, &row) || !l.settler.owes(lease.Term) {
 		t.Error("it was lost for the third time, and has not failed")
 	}
@@ -34,7 +33,7 @@ func TestWhatRunsElsewhereTakesWorkersHere(t *testing.T) {
 		return l.workers.capacity()
 	}
 	for _, c := range []struct{ elsewhere, capacity, signals int }{{0, 3, 0}, {2, 1, 1}, {2, 1, 0}, {5, 0, 1}, {0, 3, 1}} {
-		l.heedRemains(cluster.Remains{Running: c.elsewhere})
+		l.Heed(Remains{Running: c.elsewhere})
 		if got := capacity(); got != c.capacity || len(l.wake) != c.signals {
 			t.Errorf("%d run elsewhere: %d workers here, %d signals; want %d, %d", c.elsewhere, got, len(l.wake), c.capacity, c.signals)
 		}
@@ -50,7 +49,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	marked := &task{Row: store.Row{ID: 1, Term: 7}, run: &run{lease: lease}}
 	expect := func(when string, bears bool, running int) {
 		t.Helper()
-		if got, n := l.bears(lease), l.workers.running(lease); got != bears || n != running {
+		if got, n := l.Bears(lease), l.workers.running(lease); got != bears || n != running {
 			t.Errorf("%s: %v, %d run; want %v, %d", when, got, n, bears, running)
 		}
 	}
@@ -90,7 +89,11 @@ func TestManyTypesAreTakenOneLookAfterTheOther(t *testing.T) {
 		table := &distant{}
 		d := databaseWith(t, Tables{Jobs: table, Leases: table, Close: func() {}}, listeners{}, types, func(context.Context, *queue_job.Job) error { return nil })
 		time.Sleep(10 * time.Second)
-		if n := len(d.heldLines()); n != types {
+		n := 0
+		for range d.held() {
+			n++
+		}
+		if n != types {
 			t.Errorf("%d of %d leases are held", n, types)
 		}
 	})

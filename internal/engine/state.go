@@ -1,12 +1,79 @@
 package engine
 
 import (
+	"context"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// state is what the line has in memory, and what it runs.
+// What others ask a line.
+
+func (l *line) Config() *queue_job.Config       { return &l.cfg }  // within its part
+func (l *line) About() context.Context          { return l.about } // for messages about it
+func (l *line) Running(lease *keeper.Lease) int { return l.workers.running(lease) }
+func (l *line) Busy() bool                      { return l.workers.busy() }
+func (l *line) Handlers() int                   { return l.workers.number() }
+func (l *line) Unwritten() int                  { return l.settler.waiting() }
+func (l *line) Knows(row uint64) bool           { return l.queue.knows(row) }
+func (l *line) InMemory() int                   { return l.queue.inMemory() }
+func (l *line) Idle() bool                      { return l.queue.inMemory() == 0 && l.quiet() }
+
+// Held is the lease under which the line starts jobs; nil: there is none that holds.
+func (l *line) Held() *keeper.Lease {
+	if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
+		return lease
+	}
+	return nil
+}
+
+// Ended is how many runs have ended, by the status that they led to, and how many before they had begun.
+func (l *line) Ended() (byStatus [queue_job.JobStatusCancelled + 1]int64, deferrals int64) {
+	return l.counts.endedNow(), l.counts.deferrals.Load()
+}
+
+// KeysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
+func (l *line) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
+	if l.queue.keys.most == 0 {
+		return nil, false
+	}
+	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.lease == lease && t.Group() != "" })), true
+}
+
+// Numbers say what a line does at a moment.
+type Numbers struct {
+	Paused                 bool
+	Running, Marked        int // workers; rows that wait for one
+	Waiting, Parked        int // rows that are not marked; of these, rows that wait for a slot of their key
+	PutOff                 int // jobs whose last run ended with Defer
+	Overdue, LongestPutOff time.Duration
+}
+
+func (l *line) Numbers() (n Numbers) {
+	now := l.clock.Now()
+	n.Paused = l.starts.paused()
+	n.Running, n.Marked = l.workers.numbers()
+	n.Waiting, n.Parked, _, n.Overdue = l.queue.numbers(now)
+	n.PutOff, n.LongestPutOff = l.counts.putOffs.count(now)
+	return n
+}
+
+// Ran is what has run since it was asked last. It goes into the stats of the minute that begins then; what comes goes into the next.
+func (l *line) Ran(begin, next, term int64) store.StatState {
+	news := l.counts.news()
+	news.Errors, news.Lost = l.counts.errors.enter(minute{begin, term}, minute{next, term})
+	return news
+}
+
+// State is what the line has in memory, what it runs, and the errors of its last minutes under a term.
+func (l *line) State(now, term int64) store.LineState {
+	state := l.state(now)
+	state.Minutes = l.counts.errors.minutes(term)
+	return state
+}
+
 func (l *line) state(now int64) store.LineState {
 	workers := l.workers.seen(time.Now())
 	waiting, parked, soon, overdue := l.queue.numbers(now)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -167,7 +166,7 @@ func (l *line) settled(st *statement) {
 	if st.status != queue_job.JobStatusSuccess {
 		l.noteLogs(st)
 	}
-	if len(l.told.outcomes) > 0 && !st.takesBack() {
+	if len(l.hooks) > 0 && !st.takesBack() {
 		for _, o := range st.outcomes {
 			l.tellSettled(o.task, o.verdict)
 		}
@@ -188,7 +187,7 @@ func (l *line) settled(st *statement) {
 // settledSome goes on with tasks of whose outcomes a statement has written some only. The others are dropped, unless the table has them since
 // they were sent before, or does not show their runs yet.
 func (l *line) settledSome(ctx context.Context, st *statement, written int) (again []*outcome, err error) {
-	sentBefore, wanted := st.outcomes[0].tries > 0, l.told.want(st.status)
+	sentBefore, wanted := st.outcomes[0].tries > 0, l.wanted(st.status)
 	doubtful, mayBeBehind := st.doubt != 0 && sentBefore, st.kind == settle && l.errlog.Lately()
 	var rows map[uint64]store.Standing
 	if doubtful || wanted || mayBeBehind {
@@ -298,7 +297,7 @@ func (l *line) runAgain(act act, tasks []*task) {
 		due = l.clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.lease || act.wait > find.Horizon || isSuspect(&l.cfg, t.Lost) {
+		if l.held.Load() != t.lease || act.wait > ground.Horizon || isSuspect(&l.cfg, t.Lost) {
 			l.queue.forget(t)
 			continue
 		}

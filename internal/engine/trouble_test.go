@@ -163,7 +163,7 @@ func TestAMinuteWithoutADatabaseIsTwelveLinesOfLogForTwoHundredTypes(t *testing.
 				HandleJobFunc: func(context.Context, *queue_job.Job) error { time.Sleep(50 * time.Millisecond); return nil },
 			})
 		}
-		d, err := openDatabase(t.Context(), func(context.Context, queue_job.Config) (Tables, error) { return tables, nil }, configs, log, newPermit(), nil, listeners{}, which{})
+		d, err := openDatabase(t.Context(), tables, configs, process{log: log, permit: newPermit()})
 		if err != nil {
 			t.Fatal(err)
 		}

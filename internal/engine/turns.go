@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
-	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -24,9 +22,9 @@ type keyTurns struct {
 	lease    *keeper.Lease
 	queue    *queue
 	marker   *marker
-	backlog  *find.Backlog
-	remains  *atomic.Pointer[cluster.Remains] // what still runs under earlier leases
-	roomCame chan struct{}                    // the loader: rows have left the queue
+	backlog  Backlog
+	remains  *atomic.Pointer[Remains] // what still runs under earlier leases
+	roomCame chan struct{}            // the loader: rows have left the queue
 	restKeys restKeys
 	lookedAt time.Time // at keys whose rows are parked
 }
@@ -106,6 +104,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
 	defer cancel()
 	known, from, unknown := k.queue.remembered(keys)
+	before, upTo := k.backlog.Bounds()
 	firsts := map[string]uint64{}
 	for _, part := range []struct {
 		keys []string
@@ -114,7 +113,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := k.jobs.FirstOfKeys(ctx, k.cfg.JobType, part.keys, part.from, k.backlog.Since(), k.backlog.UpTo)
+		some, err := k.jobs.FirstOfKeys(ctx, k.cfg.JobType, part.keys, part.from, before, upTo)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +127,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 // committed since, or retried by hand.
 func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 	r, most := k.remains.Load(), k.queue.keys.most
-	if r == nil || len(r.Elsewhere)+len(r.Members) == 0 || most == 0 {
+	if r == nil || len(r.Elsewhere)+len(r.Lines) == 0 || most == 0 {
 		return batch
 	}
 	inBatch := map[string]int{}
@@ -160,7 +159,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 }
 
 // runningOfKeys counts the jobs of these keys that other instances still run, by the table, and retired lines of this process.
-func (k *keyTurns) runningOfKeys(r *cluster.Remains, keys []string) (running map[string]int, err error) {
+func (k *keyTurns) runningOfKeys(r *Remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
 	if len(r.Elsewhere) > 0 {
 		ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
@@ -169,8 +168,8 @@ func (k *keyTurns) runningOfKeys(r *cluster.Remains, keys []string) (running map
 			return nil, err
 		}
 	}
-	for _, earlier := range r.Members {
-		earlier.(member).workers.marked(func(t *task) bool {
+	for _, earlier := range r.Lines {
+		earlier.workers.marked(func(t *task) bool {
 			running[keyOf(t)]++
 			return false
 		})
@@ -181,7 +180,7 @@ func (k *keyTurns) runningOfKeys(r *cluster.Remains, keys []string) (running map
 // elsewhereOfKeys counts the jobs of these keys that other instances still run. Their rows do not tell everything: the job of a handler
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
-func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *cluster.Remains, keys []string) (running map[string]int, err error) {
+func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []string) (running map[string]int, err error) {
 	told, err := k.restKeys.of(ctx, k.jobs, r)
 	if err != nil {
 		return nil, err
@@ -219,12 +218,12 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *cluster.Remains, keys
 // restKeys is what other instances have told of the keys that their handlers have. It becomes less only, so it may be some milliseconds
 // old.
 type restKeys struct {
-	about *cluster.Remains
+	about *Remains
 	at    time.Time
 	told  map[string]map[uint32]int
 }
 
-func (k *restKeys) of(ctx context.Context, jobs Jobs, r *cluster.Remains) (map[string]map[uint32]int, error) {
+func (k *restKeys) of(ctx context.Context, jobs Jobs, r *Remains) (map[string]map[uint32]int, error) {
 	const fresh = 50 * time.Millisecond
 	if k.about == r && time.Since(k.at) < fresh {
 		return k.told, nil

@@ -2,12 +2,13 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/cluster"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
@@ -22,10 +23,15 @@ func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
 		upkeep.OrphansMax: "at least 10000 jobs left alone",
 	} {
 		var text bytes.Buffer
-		l := lineOf(10)
-		l.backlog.LeaveAlone(8) // which nobody hears yet
-		l.cfg.FirstPullDay, l.log, l.about = 7, logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))}, context.Background()
-		u := upkeptLine{l}
+		d := &database{process: *processOf(logger.QueueLog{Slog: slog.New(slog.NewTextHandler(&text, nil))})}
+		m, err := d.newMember(queue_job.Config{FirstPullDay: 7}, cluster.Spec{Layout: share.Undivided})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.backlog.OnLeftAlone = func(int) {}
+		m.backlog.LeaveAlone(8)
+		m.backlog.OnLeftAlone = m.tellLeftAlone
+		u := upkept{m}
 		if _, _, any := u.LeftAlone(); !any {
 			t.Fatal("there were some")
 		}
@@ -38,7 +44,6 @@ func TestTheLogHearsHowManyJobsAreStillLeftAlone(t *testing.T) {
 
 func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *testing.T) {
 	l := lineOf(10)
-	u := upkeptLine{l}
 	count := func(reason string) {
 		l.counts.start(time.Millisecond)
 		l.counts.end(queue_job.JobStatusRetry, 0)
@@ -46,22 +51,22 @@ func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *
 	}
 	errorsOf := func(e *store.Errors) int64 { return e.Runs() }
 	count("no disk")
-	if news := u.Ran(60, 120, 3); news.Counted() != 2 || errorsOf(&news.Errors) != 1 {
+	if news := l.Ran(60, 120, 3); news.Counted() != 2 || errorsOf(&news.Errors) != 1 {
 		t.Errorf("of the first minute: %+v", news)
 	}
-	if news := u.Ran(60, 120, 3); news.Counted() != 0 || errorsOf(&news.Errors) != 0 {
+	if news := l.Ran(60, 120, 3); news.Counted() != 0 || errorsOf(&news.Errors) != 0 {
 		t.Errorf("it says it twice: %+v", news)
 	}
 	count("no room")
 	count("no room")
-	minutes := u.State(0, 3).Minutes
+	minutes := l.State(0, 3).Minutes
 	if len(minutes) != 2 || minutes[0].Begin != 60 || errorsOf(&minutes[0].Errors) != 1 || minutes[1].Begin != 120 || errorsOf(&minutes[1].Errors) != 2 {
 		t.Errorf("the snapshot has %+v", minutes)
 	}
-	if minutes := u.State(0, 4).Minutes; len(minutes) > 0 {
+	if minutes := l.State(0, 4).Minutes; len(minutes) > 0 {
 		t.Errorf("under another term, it has %+v", minutes)
 	}
-	if news := u.Ran(120, 120, 3); news.Counted() != 4 || errorsOf(&news.Errors) != 2 {
+	if news := l.Ran(120, 120, 3); news.Counted() != 4 || errorsOf(&news.Errors) != 2 {
 		t.Errorf("of the second minute: %+v", news)
 	}
 }

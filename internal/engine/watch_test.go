@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -61,17 +60,6 @@ func leaseIn(t *testing.T) *keeper.Lease {
 	return taken[0]
 }
 
-// databaseOf returns the database of a line, as far as the watch needs it.
-func databaseOf(l *line) *database {
-	return &database{process: *l.process, tables: Tables{Jobs: l.jobs}, patience: context.Background(), lines: listOf(l)}
-}
-
-func listOf(lines ...*line) *ground.List[*line] {
-	list := ground.NewList((*line).compare)
-	list.Add(lines...)
-	return list
-}
-
 // at is how a row stands that is at an attempt of a term.
 func at(term int64, attempt, status int32) store.Standing {
 	return store.Standing{ID: 1, Status: status, Version: store.Version{Term: term, Attempts: attempt}}
@@ -111,7 +99,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 		{"deleted", nil, queue_job.ErrCancelled},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
-		if err := databaseOf(l).endCancelled(l.unseen()); err != nil {
+		if err := l.endCancelled(t.Context(), l.unseen()); err != nil {
 			t.Fatal(err)
 		}
 		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].gone.Load() != (c.cause != nil) {
@@ -125,7 +113,7 @@ func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	if err := l.workers.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := databaseOf(l).endCancelled(l.unseen()); err != nil || ctx.Err() != nil {
+	if err := l.endCancelled(t.Context(), l.unseen()); err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
 }
@@ -245,24 +233,24 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 	})
 }
 
-// allowed is the answer to a question that is sent so long from now: that no type is paused.
-func allowed(in time.Duration) *cluster.Pauses { return &cluster.Pauses{Sent: time.Now().Add(in)} }
+// allow has a line hear the answer to a question that is sent so long from now: that its type is not paused.
+func (l *line) allow(in time.Duration) { l.Hear(false, time.Now().Add(in), 0) }
 
 func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
 	l := lineOf(10)
 	l.cfg.JobType = 7
-	l.heedPause(&cluster.Pauses{Types: []int32{7}, Sent: time.Now()})
-	l.heedPause(allowed(-heededFor / 2))
+	l.Hear(true, time.Now(), 0)
+	l.allow(-heededFor / 2)
 	if l.starts.allowed() || !l.starts.paused() {
 		t.Error("jobs may start, by the earlier answer")
 	}
-	l.heedPause(allowed(time.Millisecond))
+	l.allow(time.Millisecond)
 	if !l.starts.allowed() {
 		t.Error("no job may start, though the type is not paused any more")
 	}
 	l.starts.forget()
-	l.heedPause(allowed(-time.Second))
-	l.heedPause(allowed(time.Millisecond))
+	l.allow(-time.Second)
+	l.allow(time.Millisecond)
 	if !l.starts.allowed() {
 		t.Error("a lease that was taken just now does not have the latest answer")
 	}

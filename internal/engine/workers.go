@@ -37,6 +37,10 @@ type workers struct {
 	places   *places       // nil: the process may have as many workers as all its lines
 }
 
+// pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
+// include idle workers.
+type pool interface{ Submit(func()) error }
+
 const (
 	markedEarly  = 100 * time.Millisecond // before their time: jobs that fall due in bunches are marked before their second begins
 	aheadMax     = 2 * batchRowsMax       // rows that are marked before a worker is free: a mark fills one half while the workers empty the other

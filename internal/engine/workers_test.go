@@ -40,7 +40,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	l := lineOf(100)
 	l.workers.pool, l.cfg.WorkerPoolCapacity = workers, 10
 	l.runner.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
-	l.heedPause(allowed(0))
+	l.allow(0)
 	marked := func(from, to uint64) (tasks []*task) {
 		for id := from; id <= to; id++ {
 			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, run: seenNow(leaseIn(t))})

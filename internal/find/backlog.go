@@ -72,6 +72,9 @@ func (b *Backlog) Abandoned(row *store.Row) bool {
 // Since returns the moment before which what fell due is left alone, in unix seconds; 0: nothing is.
 func (b *Backlog) Since() int64 { return b.since.Load() }
 
+// Bounds are the moment before which what fell due is left alone, and the newest row that may be.
+func (b *Backlog) Bounds() (since int64, upTo uint64) { return b.since.Load(), b.UpTo }
+
 // SetSince sets that moment. The loader looks again at what it has left alone.
 func (b *Backlog) SetSince(since int64) {
 	b.since.Store(since)

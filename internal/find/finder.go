@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	Horizon     = 3 * time.Second // rows that fall due within it wait in memory, the others in the table
-	RowsMax     = 1000            // of each kind, that a look at the due index brings
-	horizonSpan = int64(Horizon / time.Second)
+	RowsMax     = 1000 // of each kind, that a look at the due index brings
+	horizonSpan = int64(ground.Horizon / time.Second)
 )
 
 // Tables is what the finder reads, and sets right. *store.Store has it; its methods carry the contracts.

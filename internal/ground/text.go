@@ -15,6 +15,14 @@ func TypeText(jobType int32, name string) string {
 	return fmt.Sprintf("type %d (%s)", jobType, name)
 }
 
+// Plural is a number with what it counts.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // JobsText says a number of jobs, of which no more than most were counted.
 func JobsText(n, most int) string {
 	switch n {

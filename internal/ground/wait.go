@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Horizon is how far ahead of its time a row may wait in memory. What falls due later waits in the table.
+const Horizon = 3 * time.Second
+
 const (
 	StatementMax = 10 * time.Second // a statement that takes longer is given up and sent again
 	LookFirst    = 3 * time.Second  // the same for a look at the table, as long as looks are answered quickly

@@ -51,7 +51,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "cut off: nobody writes that a stop has cut jobs off",
 		File: "internal/engine/database.go",
-		Old:  "d.cutOff(deaf)",
+		Old:  "CutOff(deaf)",
 		New:  "_ = deaf",
 	},
 	{
@@ -176,7 +176,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
-		File: "internal/engine/watch.go",
+		File: "internal/engine/cancels.go",
 		Old:  "(row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))",
 		New:  "row.Term <= t.Term",
 	},
@@ -206,8 +206,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "Stop does not wait for the log",
-		File: "internal/engine/member.go",
-		Old:  "await(noted, m.wake, func() bool { return m.settler.log.unnoted() == 0 })",
+		File: "internal/engine/line.go",
+		Old:  "await(noted, l.wake, func() bool { return l.settler.log.unnoted() == 0 })",
 		New:  "_ = noted",
 	},
 	{
@@ -225,7 +225,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "answers that come slowly allow no start",
 		File: "internal/engine/dispatcher.go",
-		Old:  "return max(heededFor, watchEvery+2*took+little)",
+		Old:  "return max(heededFor, WatchEvery+2*took+little)",
 		New:  "return max(heededFor, little)",
 	},
 	{

@@ -51,9 +51,9 @@ var mutants = []struct {
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 	{mutant.Mutant{
 		Name: "nobody tells the keys of handlers that outlive their jobs",
-		File: "internal/engine/member.go",
-		Old:  `if m.queue.keys.most == 0 {`,
-		New:  `if m.queue.keys.most >= 0 {`,
+		File: "internal/engine/state.go",
+		Old:  `if l.queue.keys.most == 0 {`,
+		New:  `if l.queue.keys.most >= 0 {`,
 	}, "TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill", ""},
 	{mutant.Mutant{
 		Name: "a job that runs again without the key that another took",
