@@ -256,11 +256,11 @@ func (c *Coordinator) LookForWork(ctx context.Context) {
 				c.dormancy.ask(true)
 			}
 		}
-		rest := time.Until(next)
+		rest, asked := time.Until(next), c.dormancy.look
 		if c.Errlog.On(ctx, "look for work of dormant types", c.answerAsked(&looks)) {
-			rest = lookForWorkAgain
+			rest, asked = lookForWorkAgain, nil // what has failed has been asked for again
 		}
-		ground.Wait(ctx, rest, c.dormancy.look)
+		ground.Wait(ctx, rest, asked)
 	}
 }
 
