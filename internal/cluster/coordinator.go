@@ -32,6 +32,7 @@ type Coordinator struct {
 	farewell
 	pauses   pausing
 	dormancy dormancy
+	laying   laying
 	seats    *ground.List[*seat]          // retired ones stay until what they have run is written
 	byName   map[string]*seat             // that have not retired, by their leases
 	seen     *snapshot                    // the last one
@@ -47,7 +48,7 @@ type Coordinator struct {
 // New makes a coordinator, with seats for the types that are never dormant.
 func New(p Process, configs []queue_job.Config) (*Coordinator, error) {
 	c := &Coordinator{
-		Process: p, types: types{casts: map[int32]int{}}, pace: newPace(), dormancy: newDormancy(),
+		Process: p, types: types{casts: map[int32]int{}}, pace: newPace(), dormancy: newDormancy(), laying: laying{again: map[int32]*later{}},
 		farewell: farewell{leaves: make(chan struct{}), gone: make(chan struct{})},
 		seats:    ground.NewList(func(a, b *seat) int { return a.compare(b.Spec) }), byName: map[string]*seat{},
 		seen: &snapshot{}, open: map[string]open{}, orders: make(chan order),
@@ -135,9 +136,7 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 		c.heedLimits(v.limits)
 		c.reconcile(&v.View, free, c.asleep(&v.View), leaving)
 	}
-	if c.dividing, err = c.layOut(statement, &v.View, leaving); err != nil {
-		return false, err
-	}
+	c.dividing = c.layOut(statement, &v.View, leaving)
 	c.heedRemains(&v.View)
 	c.company = !p.Alone() || len(p.Leavers) > 0
 	c.heedExpiry(v.rows)

@@ -3,7 +3,11 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/share"
 )
 
@@ -15,51 +19,110 @@ type Layouts interface {
 	OpenLeases(ctx context.Context, names []string, layout, term int64) error
 }
 
-// layOut does what is to be done about the leases of types that are divided anew. It reports whether more is to be done soon: then leases of
-// these types are not for anybody yet.
-func (c *Coordinator) layOut(ctx context.Context, v *share.View, leaving bool) (more bool, err error) {
-	if !leaving {
-		if more, err = c.seed(ctx, v); more || err != nil {
-			return more, err
-		}
-	}
-	for i := range v.Changes {
-		change := &v.Changes[i]
-		if c.configOf(change.JobType) == nil {
-			continue
-		}
-		more = true
-		if err := divide(ctx, c.Tables.Layouts, change, v.Layouts[change.JobType]); err != nil {
-			return more, err
-		}
-	}
-	return more, nil
+// laying is what an instance does about types that are divided anew.
+type laying struct {
+	busy  atomic.Bool // a goroutine does the next steps; the rest is its
+	again map[int32]*later
 }
 
-// seed writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
+// later is when a step is tried again that has failed.
+type later struct {
+	ground.Backoff
+	at time.Time
+}
+
+// step is what is to be done next about the leases of a type.
+type step struct {
+	jobType int32
+	do      func(context.Context) error
+}
+
+// layOut has the next steps done about types that are divided anew. It reports whether there are any: then leases of these types are not for
+// anybody yet, and the next look comes soon. No look waits for a step, unless a stop does, since a step may wait for a row that somebody
+// has locked.
+func (c *Coordinator) layOut(ctx context.Context, v *share.View, leaving bool) (more bool) {
+	var steps []step
+	if !leaving {
+		steps = c.seed(v)
+	}
+	steps = append(steps, c.divisions(v, steps)...)
+	if len(steps) == 0 || c.laying.busy.Swap(true) {
+		return len(steps) > 0
+	}
+	begun := c.Working(func(working context.Context) {
+		c.Go(func() { c.doSteps(working, steps) })
+	})
+	if !begun {
+		c.doSteps(ctx, steps)
+	}
+	return true
+}
+
+// doSteps does a step of each type. What fails is in the next look again, and is tried again later and later: a server may go on waiting for a
+// lock for which nobody waits any more.
+func (c *Coordinator) doSteps(ctx context.Context, steps []step) {
+	defer c.laying.busy.Store(false)
+	for _, s := range steps {
+		again := c.laying.again[s.jobType]
+		if again == nil {
+			again = &later{Backoff: ground.Backoff{First: takeMax, Longest: endLongest}}
+			c.laying.again[s.jobType] = again
+		}
+		if time.Now().Before(again.at) {
+			continue
+		}
+		statement, cancel := context.WithTimeout(ctx, takeMax)
+		err := s.do(statement)
+		cancel()
+		if c.Errlog.On(ctx, "divide types", err) {
+			again.at = time.Now().Add(again.Next())
+		} else {
+			delete(c.laying.again, s.jobType)
+		}
+	}
+}
+
+// seed is what writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
 // instance allows fewer shards than the table says, it lowers the number.
-func (c *Coordinator) seed(ctx context.Context, v *share.View) (changed bool, err error) {
+func (c *Coordinator) seed(v *share.View) (steps []step) {
 	for cfg := range c.withLeases(v.Layouts, nil) {
 		layout := v.LayoutOf(cfg.JobType)
-		wanted := layout.Shards()
-		switch most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize); {
+		was, wanted := layout.Shards(), layout.Shards()
+		most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize)
+		switch {
 		case v.Layouts[cfg.JobType] == 0 && cfg.Shards > 1:
 			wanted = cfg.Shards
 		case wanted > most:
-			c.Log.Error(c.About, fmt.Sprintf("job %s has %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): "+
-				"the number is lowered; raise them, and then call SetShards",
-				typeText(cfg), wanted, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
 			wanted = most
 		}
-		if wanted == layout.Shards() {
+		if wanted == was {
 			continue
 		}
-		if _, err := c.Tables.Layouts.SetLayout(ctx, cfg.JobType, int64(v.Layouts[cfg.JobType]), int64(layout.Next(wanted))); err != nil {
-			return changed, err
-		}
-		changed = true
+		steps = append(steps, step{cfg.JobType, func(ctx context.Context) error {
+			changed, err := c.Tables.Layouts.SetLayout(ctx, cfg.JobType, int64(v.Layouts[cfg.JobType]), int64(layout.Next(wanted)))
+			if changed && was > most {
+				c.Log.Error(c.About, fmt.Sprintf("job %s had %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): "+
+					"the number was lowered; raise them, and then call SetShards",
+					typeText(cfg), was, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
+			}
+			return err
+		}})
 	}
-	return changed, nil
+	return steps
+}
+
+// divisions is what does the next step towards each layout that this instance knows of, but for types that get another one now.
+func (c *Coordinator) divisions(v *share.View, seeded []step) (steps []step) {
+	for i := range v.Changes {
+		change := &v.Changes[i]
+		isSeeded := slices.ContainsFunc(seeded, func(s step) bool { return s.jobType == change.JobType })
+		if c.configOf(change.JobType) != nil && !isSeeded {
+			steps = append(steps, step{change.JobType, func(ctx context.Context) error {
+				return divide(ctx, c.Tables.Layouts, change, v.Layouts[change.JobType])
+			}})
+		}
+	}
+	return steps
 }
 
 // divide does the next step towards a layout. The table has noted another one, or none (0).

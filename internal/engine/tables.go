@@ -68,7 +68,7 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	return Tables{
 		// Handlers do not hold these up, however many connections they have.
 		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
-		Run: handlers, Leases: leases, Layouts: leases,
+		Layouts: engine, Run: handlers, Leases: leases,
 		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
 		Close: func() {
