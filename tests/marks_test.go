@@ -238,6 +238,7 @@ func TestTenThousandLockedRowsCostFewStatements(t *testing.T) {
 // A mark that waits for a row, in a server that does not notice that nobody waits for it any more, must not be carried out when another
 // holder has the lease: the job would count as lost, and with a limit of one loss, fail without a run.
 func TestAJobWhoseRowIsLockedWhileItsLeaseMovesIsNotCountedAsLost(t *testing.T) {
+	t.Parallel()
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
