@@ -71,6 +71,56 @@ func (p *plan) drawDormant(d *dice) {
 	}
 }
 
+// drawWakers draws, from dice of its own, that types which may be dormant get work when all is calm and they have had none for long: a job
+// that the tail of each instance sees, or one that none sees, so that only a look at the table finds it.
+func (p *plan) drawWakers(d *dice) {
+	for _, cfg := range p.configs {
+		if cfg.DormantAfter == 0 || d.chance(300) {
+			continue
+		}
+		o, other := p.drawOrder(d, false), p.drawOrder(d, false)
+		for _, o := range []*order{o, other} {
+			o.due, o.old, o.ignored, o.lengthy, o.deadly, o.row.JobType, o.row.Status, o.row.NoStart = 0, 0, false, false, false, cfg.JobType, 0, false
+		}
+		first := p.calmAt + d.between(time.Second, 2*time.Second)
+		at := first + 12*time.Second + d.between(0, 10*time.Second)
+		var x *insertion
+		switch d.upTo(3) {
+		case 0:
+			p.at(at, func(w *world) { w.insert([]*order{o}).commit(false) }, "insert %s, the only job of its type", o.label)
+		case 1: // the tail does not wait for it
+			p.at(first, func(w *world) { x = w.insert([]*order{o}) }, "insert %s", o.label)
+			p.at(first+100*time.Millisecond, func(w *world) { w.insert([]*order{other}).commit(false) }, "insert %s", other.label)
+			p.at(at, func(w *world) { x.commitUnseen() }, "commit %s, the only job of its type", o.label)
+		case 2:
+			p.at(first, func(w *world) { w.insertCancelled(o) }, "insert %s, and cancel it", o.label)
+			p.at(at, func(w *world) { w.retryUnseen(o) }, "retry %s, the only job of its type", o.label)
+		}
+	}
+}
+
+// commitUnseen commits rows that the tail has long passed by.
+func (x *insertion) commitUnseen() {
+	x.commit(false)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.judge.expectWoken(x.orders[0], wakesWithin)
+}
+
+func (w *world) insertCancelled(o *order) {
+	w.insert([]*order{o}).commit(false)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.Cancel(o.history.id)
+}
+
+func (w *world) retryUnseen(o *order) {
+	w.retry(o.history)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge.expectWoken(o, wakesWithin)
+}
+
 func (p *plan) anyDormant() bool {
 	return slices.ContainsFunc(p.configs, func(cfg queue_job.Config) bool { return cfg.DormantAfter > 0 })
 }
@@ -80,37 +130,43 @@ const wakesWithin = 13 * time.Second
 
 // expectAwake expects that a type is awake soon after a job was committed. The world stands still.
 func (j *judge) expectAwake(x *insertion) {
-	w := j.world
-	if !w.weather.gentle || w.weather.refused > 0 || w.weather.stray > 0 || w.weather.steered || time.Since(x.opened) > time.Second {
+	const within = 2 * time.Second
+	if w := j.world; time.Since(x.opened) > time.Second ||
+		!w.calm() && (!w.weather.gentle || w.weather.refused > 0 || w.weather.stray > 0 || w.weather.steered) {
 		return
 	}
 	for _, o := range x.orders {
-		if o.ignored {
-			continue
+		if !o.ignored && j.expectWoken(o, within) {
+			return
 		}
-		cfg := j.configOf(o.row.JobType)
-		if cfg.DormantAfter == 0 || !j.anyUpSince(time.Now().Add(-2*time.Second)) {
-			continue
-		}
-		came := j.cameOrWent
-		committed := time.Now()
-		time.AfterFunc(2*time.Second, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if j.cameOrWent != came || w.over || o.history.gone || j.lockedSince(leaseName(cfg.JobType), committed) {
-				return
-			}
-			j.saw["awake in time"]++
-			if o.history.final {
-				return
-			}
-			l, there := w.table.Lease(leaseName(cfg.JobType))
-			if layout, _ := w.table.Layout(context.Background(), cfg.JobType); layout == 0 && (!there || l.Until <= w.table.now()) {
-				j.accuse("%s was committed two seconds ago, and nobody has the lease of its type, which was dormant", o.history.name())
-			}
-		})
-		return
 	}
+}
+
+// expectWoken expects that the type of a job that comes now is awake within a time, if it may be dormant. The world stands still.
+func (j *judge) expectWoken(o *order, within time.Duration) bool {
+	w, cfg, h := j.world, j.configOf(o.row.JobType), o.history
+	if cfg.DormantAfter == 0 || !j.anyUpSince(time.Now().Add(-2*time.Second)) || w.calm() && (w.weather.edited || w.weather.stepped) {
+		return false
+	}
+	came, committed := j.cameOrWent, time.Now()
+	time.AfterFunc(within, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if j.cameOrWent != came || w.over || h.gone || j.lockedSince(leaseName(cfg.JobType), committed) {
+			return
+		}
+		if j.saw["awake in time"]++; within > 2*time.Second {
+			j.saw["awake in time by a look at the table"]++
+		}
+		if h.final {
+			return
+		}
+		l, there := w.table.Lease(leaseName(cfg.JobType))
+		if layout, _ := w.table.Layout(context.Background(), cfg.JobType); layout == 0 && (!there || l.Until <= w.table.now()) {
+			j.accuse("%s came %v ago, and nobody has the lease of its type, which was dormant", h.name(), within)
+		}
+	})
+	return true
 }
 
 // anyUpSince reports whether an instance has been up since a moment, and goes on.

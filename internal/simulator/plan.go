@@ -101,6 +101,8 @@ func draw(seed uint64) *plan {
 	p.drawRestored(throw(seed, 20))
 	p.drawBehind(throw(seed, 21))
 	p.drawLockedWhileRunning(throw(seed, 22))
+	p.drawWakers(throw(seed, 23))
+	p.drawRush(throw(seed, 24))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}
@@ -155,6 +157,24 @@ func (p *plan) drawDispatching(d *dice) {
 		case 3:
 			cfg.RatePerSecond, cfg.RateBurst = float64(10+d.upTo(90)), 1+d.upTo(5)
 		}
+	}
+}
+
+// drawRush draws, from dice of its own, that a type with a rate gets more jobs at once than the rate lets start in a second.
+func (p *plan) drawRush(d *dice) {
+	for _, cfg := range p.configs {
+		if cfg.RatePerSecond == 0 || d.chance(500) {
+			continue
+		}
+		orders := make([]*order, int(cfg.RatePerSecond)+cfg.RateBurst+10)
+		for i := range orders {
+			o := p.drawOrder(d, false)
+			o.due, o.old, o.ignored, o.lengthy, o.deadly, o.takes = 0, 0, false, false, false, time.Millisecond
+			o.row.JobType, o.row.Status, o.row.NoStart = cfg.JobType, 0, false
+			orders[i] = o
+		}
+		p.at(d.between(0, p.calmAt), func(w *world) { w.insert(orders).commit(true) }, "insert %s to %s, more than a rate lets start in a second",
+			orders[0].label, orders[len(orders)-1].label)
 	}
 }
 
