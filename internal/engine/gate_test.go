@@ -131,6 +131,28 @@ func TestRowsAreMarkedAheadAsTokensComeAndSeveralAtATime(t *testing.T) {
 	}
 }
 
+// What is marked cannot be changed, and counts as lost if the process dies.
+func TestOfABacklogOnlyWhatTheRateLetsStartSoonIsMarked(t *testing.T) {
+	const rate, burst = 10, 1
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int64
+		l, stop := dispatching(t, &slow{}, func(uint64) { ran.Add(1) }, func(c *queue_job.Config) { c.RatePerSecond, c.RateBurst = rate, burst })
+		defer stop()
+		for id := range uint64(100) {
+			l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1})
+		}
+		most, soon := 0, burst+int(rate*ahead.Seconds())
+		for range 200 {
+			time.Sleep(7 * time.Millisecond)
+			synctest.Wait()
+			most = max(most, len(l.workers.marked(func(*task) bool { return true })))
+		}
+		if ran.Load() < rate || most > soon {
+			t.Errorf("up to %d are marked and have not run, want %d at most; %d have run", most, soon, ran.Load())
+		}
+	})
+}
+
 func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
 	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second}, nil)
 	if calls, again := f.add(noon, readyTasks(4, noon), true), f.goesIn(noon, true); len(calls) != 0 || again != time.Second {

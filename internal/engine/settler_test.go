@@ -173,6 +173,21 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 	})
 }
 
+// A job that nobody knows to have failed is worse than a stop that takes a moment longer.
+func TestWhoDrainsALineWaitsForItsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, table := lineAt(5_000_000), &picky{}
+		l.jobs, l.about = table, t.Context()
+		go l.settler.loop(t.Context())
+		table.away.Store(true)
+		l.note(&store.Attempt{JobID: 1})
+		time.AfterFunc(StopPatience/4, func() { table.away.Store(false) })
+		if drained := l.Drain(t.Context(), func() bool { return true }); !drained || table.count() != 1 {
+			t.Errorf("drained: %v; %d rows are in the log", drained, table.count())
+		}
+	})
+}
+
 // slowLog is a table whose log takes its time, and may refuse rows that come with a status.
 type slowLog struct {
 	slow

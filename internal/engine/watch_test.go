@@ -233,6 +233,39 @@ func TestAnAnswerThatComesWhileTheLastOneExpiresIsHeeded(t *testing.T) {
 	})
 }
 
+// slowParams is a table that takes its time to read long parameters.
+type slowParams struct {
+	slow
+	reads time.Duration
+}
+
+func (s *slowParams) LongParams(_ context.Context, ids []uint64, _ int64) ([]store.RunParams, error) {
+	time.Sleep(s.reads)
+	return []store.RunParams{{ID: ids[0], Attempts: 1, Params: "long"}}, nil
+}
+
+// A worker has the job, so nobody else can take its mark back. What the mark has said of the row is young enough, and says nothing of pauses.
+func TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &slowParams{reads: heededFor / 2}
+			var ran atomic.Int64
+			l, stop := dispatching(t, &table.slow, func(uint64) { ran.Add(1) })
+			defer stop()
+			l.jobs, l.longReads = table, make(chan struct{}, 1)
+			l.starts.sent.Store(nil)
+			l.allow(0)
+			l.offer(lease, &store.Row{ID: 1, CreateTime: 1, Params: store.SeeLongParams})
+			time.Sleep(table.reads / 2)
+			l.Hear(paused, time.Now(), 0)
+			time.Sleep(table.reads)
+			if starts, back := ran.Load(), table.unmarked.Load(); starts+back != 1 || (back == 1) != paused {
+				t.Errorf("paused %v: it has started %d times, and its mark was taken back %d times", paused, starts, back)
+			}
+		})
+	}
+}
+
 // allow has a line hear the answer to a question that is sent so long from now: that its type is not paused.
 func (l *line) allow(in time.Duration) { l.Hear(false, time.Now().Add(in), 0) }
 

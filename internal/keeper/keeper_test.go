@@ -240,6 +240,42 @@ func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
 	})
 }
 
+// seenSo is a table in which a look sees one lease like this.
+type seenSo struct {
+	Leases
+	row store.Seen
+}
+
+func (s seenSo) Fleet(context.Context, []string) (store.Fleet, error) {
+	return store.Fleet{Leases: []store.Seen{s.row}}, nil
+}
+
+// Somebody has broken the lease, and its next renewal is far away.
+func TestALookShowsThatALeaseIsLost(t *testing.T) {
+	for what, c := range map[string]struct {
+		row  func(l *Lease) store.Seen
+		age  time.Duration
+		lost bool
+	}{
+		"it is ours":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: l.owner} }, showsWithin, false},
+		"it is free":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: l.owner, Free: true} }, showsWithin, true},
+		"another has it": {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: "shop@other/1#b1"} }, showsWithin, true},
+		"it is free, by a node that may be behind": {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Free: true} }, showsWithin - 1, false},
+	} {
+		withKeeper(t, func(t *testing.T, f *fake) {
+			l := f.takeIt(t)
+			time.Sleep(c.age)
+			f.Keeper.leases = seenSo{f.Keeper.leases, c.row(l)}
+			if _, err := f.Look(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if synctest.Wait(); (context.Cause(l.Context()) == ErrLost) != c.lost || l.Trusted() == c.lost {
+				t.Errorf("%s: trusted %v, cause %v", what, l.Trusted(), context.Cause(l.Context()))
+			}
+		})
+	}
+}
+
 func TestAReadBackThatFailsLosesNothingYet(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.says(keep, answer{changed: 0})

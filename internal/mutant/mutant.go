@@ -4,10 +4,11 @@
 //	a mutant: file, old text, new text ──► a changed copy ──► go test -overlay ──► it must be red
 //
 // The lists stand beside the tests that have to find their failures: internal/simulator, operate, tests/service and tests/faults.
-// A test beside each list says, without a run, whether each old text is in its file, once.
+// A test beside each list says, without a run, whether each old text is in its file, once, and the test that shows it is there.
 package mutant
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,19 +16,64 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
+	"time"
 )
 
-// Mutant is a change of one file that makes the library break a promise. [Mutant.GoTest] tests the changed library.
+// Mutant is a change of one file that makes the library break a promise. [Mutant.GoTest] tests the changed library. What shows it is
+// Test, a world, or whatever the list says in which it stands.
 type Mutant struct {
 	Name string // the name of the failure
 	File string // path of the file, from the root of the repository
 	Old  string // text that is in the file exactly once
 	New  string
+
+	Seed         uint64 // of a world of the simulator that has shown it
+	Folder, Test string // of the test that shows it, where worlds are not what shows it best
+}
+
+// Check says whether a mutant does not find its line, or its test is not there. So whoever changes one of them hears of it at once, and
+// not when the mutants are run.
+func (m Mutant) Check(root, dir string) error {
+	if _, err := m.GoTest(root, m.Folder, dir); err != nil || m.Test == "" {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(m.Folder), "*_test.go"))
+	for i := 0; i < len(files) && err == nil; i++ {
+		text, errRead := os.ReadFile(files[i])
+		if strings.Contains(string(text), "func "+m.Test+"(t *testing.T)") {
+			return nil
+		}
+		err = errRead
+	}
+	return errors.Join(err, fmt.Errorf("mutant %q: %s has no test %s", m.Name, m.Folder, m.Test))
+}
+
+// ExpectRed runs the mutant's test on the changed library.
+func (m Mutant) ExpectRed(t testing.TB, root string) {
+	t.Helper()
+	began := time.Now()
+	cmd, err := m.GoTest(root, m.Folder, t.TempDir(), "-vet=off", "-run", "^"+m.Test+"$", ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch said, err := cmd.CombinedOutput(); {
+	case err == nil:
+		t.Errorf("%s is green with %s", m.Test, m.Name)
+	case !bytes.Contains(said, []byte("--- FAIL: "+m.Test)) && !bytes.Contains(said, []byte("panic:")):
+		t.Errorf("%s did not run: %s", m.Test, said)
+	default:
+		t.Logf("found by %s after %v", m.Test, time.Since(began).Round(time.Second))
+	}
 }
 
 // GoTest returns the command "go test" with these arguments, to be run in a folder on the changed library. It writes the
 // changed file and the overlay, which leaves the working copy as it is, into dir.
 func (m Mutant) GoTest(root, folder, dir string, arguments ...string) (*exec.Cmd, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
 	file := filepath.Join(root, filepath.FromSlash(m.File))
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 const (
 	seedsVariable = "PQ_SIM_SEEDS" // how many worlds to simulate
 	seedVariable  = "PQ_SIM_SEED"  // the one world to simulate and to show
+	firstVariable = "PQ_SIM_FIRST" // the world to simulate before all others
 	shareVariable = "PQ_SIM_SHARE" // "first step last": a child's part of the seeds
 )
 
@@ -153,6 +154,11 @@ func simulateAll(t *testing.T, seeds uint64) {
 	children := uint64(min(runtime.NumCPU(), 8))
 	var running sync.WaitGroup
 	saw := &tally{count: map[string]int{}}
+	if first := os.Getenv(firstVariable); first != "" {
+		if child(t, first+" 1 "+first, saw); t.Failed() {
+			return
+		}
+	}
 	for n := range children {
 		running.Go(func() { child(t, fmt.Sprintf("%d %d %d", n+1, children, seeds), saw) })
 	}
