@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -38,6 +39,22 @@ func TestARetiredMemberGoesOnUntilItsLastLeaseIsGivenAway(t *testing.T) {
 	}
 	if m.ended != 1 || slices.Contains(c.seats.All(), s) {
 		t.Error("it has no lease any more, and goes on")
+	}
+}
+
+// What was laid down may get a job before its lease is given back.
+func TestATypeThatWakesGetsASeatAlthoughItsLastOneHasNotEnded(t *testing.T) {
+	c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7})
+	last := c.byName["job-7"]
+	serveOn(t, last, 1)
+	c.retire(last, retirement{why: laidDown})
+	for _, want := range []int{1, 0} {
+		if made := c.reconcile(&share.View{}, []string{"job-7"}, nil, false); made != want {
+			t.Errorf("%d seats are made, want %d", made, want)
+		}
+	}
+	if next := c.byName["job-7"]; next == nil || next == last || !slices.Contains(c.seats.All(), last) {
+		t.Errorf("the seat is %v, after %v", next, last)
 	}
 }
 
