@@ -132,7 +132,7 @@ pictures: ## Take the pictures of the console that the documents show, which tak
 	PQ_TEST_PICTURES=$(CURDIR)/docs/console $(SERVERS) -browser -- go test -count=1 -timeout 45m -run '^TestTheShop' ./tests/browser
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
-MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/engine ./internal/store
+MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/pipeline ./internal/store
 MICRO_BASELINE := tests/bench/results/micro.txt
 
 micro: ## Micro-benchmarks of the hot code beside the committed baseline; on another machine, the allocations say most.

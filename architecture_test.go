@@ -30,7 +30,7 @@ var floors = []struct {
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
 	{"what both faces show, the console and the command line", []string{"internal/faces"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
-	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/upkeep"}},
+	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/pipeline", "internal/upkeep"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what queue_job hides from users, for those above it", []string{"internal/bridge"}},
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},
@@ -42,8 +42,8 @@ var floors = []struct {
 // outside lists what the library imports from other modules, each in one package. A user's go.mod gets these modules.
 var outside = []struct{ reason, dependency, user string }{
 	{"store knows SQL, and nothing else does", "github.com/jmoiron/sqlx", "internal/store"},
-	{"the engine alone runs handlers", "github.com/panjf2000/ants/v2", "internal/engine"},
-	{"the engine alone says when a job may start", "golang.org/x/time", "internal/engine"},
+	{"the engine alone has the goroutines of workers", "github.com/panjf2000/ants/v2", "internal/engine"},
+	{"the pipeline alone says when a job may start", "golang.org/x/time", "internal/pipeline"},
 }
 
 func TestArchitecture_ImportsPointDown(t *testing.T) {
@@ -217,9 +217,9 @@ func TestArchitecture_TheEssaysAreShort(t *testing.T) {
 
 // doubles lists what doubles and is no wait: file and variable.
 var doubles = map[string]string{
-	"internal/engine/mark.go b.rows": "rows of a statement",
-	"internal/faces/whatif.go above": "a number of workers that is tried",
-	"queue_job/retry.go longest":     "what a job's own retries say, of which handlers hear",
+	"internal/pipeline/mark.go b.rows": "rows of a statement",
+	"internal/faces/whatif.go above":   "a number of workers that is tried",
+	"queue_job/retry.go longest":       "what a job's own retries say, of which handlers hear",
 }
 
 // A loop that doubles its wait by hand does so a little differently from the next one, and forgets to tell, or to begin anew.

@@ -49,13 +49,13 @@ func (d *database) heedSetBack() {
 	if time.Since(a.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
 		return
 	}
-	by := d.clock.WasSetBack()
+	by := d.Clock.WasSetBack()
 	if by == 0 {
 		return
 	}
 	copy(a.setBack[:], a.setBack[1:])
 	a.setBack[len(a.setBack)-1] = time.Now()
-	d.log.Warn(d.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
+	d.Log.Warn(d.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
 	d.startedEarlier()
 	d.forgetWaiting()
 	d.whileWorking(func(working context.Context) {
@@ -72,7 +72,7 @@ func (d *database) mendSoon(working context.Context) {
 	spread := time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(aheadSoon)))
 	for wait, more := d.nextLookAhead(); more && ground.Sleep(working, wait+spread); wait, more = d.nextLookAhead() {
 		for range aheadTries {
-			failed := d.errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
+			failed := d.Errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
 			if !failed || !ground.Sleep(working, aheadAgain) {
 				break
 			}
@@ -106,7 +106,7 @@ func (d *database) forgetWaiting() {
 // startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a
 // day ago seemed to be old then. If that clock is behind now, this process's own says so.
 func (d *database) startedEarlier() {
-	at := max(d.clock.Now(), time.Now().UnixMilli()) - time.Since(d.started).Milliseconds()
+	at := max(d.Clock.Now(), time.Now().UnixMilli()) - time.Since(d.started).Milliseconds()
 	if at >= d.startedAt.Load() {
 		return
 	}
@@ -137,7 +137,7 @@ func (d *database) mendAhead(ctx context.Context) (err error) {
 		err = errors.Join(err, errSome)
 	}
 	if mended > 0 {
-		d.log.Warn(d.about,
+		d.Log.Warn(d.about,
 			fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
 	}
 	return err

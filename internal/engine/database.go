@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -19,7 +20,7 @@ import (
 // database is what this process does on one database: it keeps the leases, finds work for all the types it holds, and
 // has a line for each type, or for each shard of a type.
 type database struct {
-	process
+	pipeline.Process
 	address     *address // nil: of a handle that cannot be compared
 	tables      Tables
 	about       context.Context
@@ -59,21 +60,21 @@ type database struct {
 
 // openDatabase returns a database whose loops have not started. The process has what all databases share, and which one this is. After an
 // error, the tables are closed.
-func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config, p process) (_ *database, err error) {
+func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config, p pipeline.Process) (_ *database, err error) {
 	service, reads := configs[0].ServiceName, &find.Reads{}
 	d := &database{
-		process: p, tables: tables, instance: keeper.Holder(service), about: p.tables.About(p.log.GetNewContext(service)),
+		Process: p, tables: tables, instance: keeper.Holder(service), about: p.Tables.About(p.Log.GetNewContext(service)),
 		members: ground.NewList((*member).compare), looked: func() {}, wakeCancels: make(chan struct{}, 1),
 	}
-	d.losses = &losses{log: d.log, about: d.about}
-	d.jobs, d.rows, d.clock, d.reads, d.longReads = tables.Jobs, tables.Run, &ground.Clock{}, reads, make(chan struct{}, longReadsMax)
-	d.onLease, d.onLost = d.leaseChanged, d.losses.add
+	d.losses = &losses{log: d.Log, about: d.about}
+	d.Jobs, d.Rows, d.Clock, d.Reads, d.LongReads = tables.Jobs, tables.Run, &ground.Clock{}, reads, make(chan struct{}, pipeline.LongReadsMax)
+	d.OnLease, d.OnLost = d.leaseChanged, d.losses.add
 	if tables.History != nil {
 		d.leaseLog = upkeep.NewLeaseLog()
 	}
-	d.errlog = ground.NewErrlog(d.log, d.about, tables.Full)
+	d.Errlog = ground.NewErrlog(d.Log, d.about, tables.Full)
 	if tables.Advise != nil {
-		tables.Advise(func(err error) { d.log.Error(d.about, err.Error()) })
+		tables.Advise(func(err error) { d.Log.Error(d.about, err.Error()) })
 	}
 	d.patience, d.impatient = context.WithCancelCause(context.Background())
 	d.working, d.drain = context.WithCancel(context.Background())
@@ -90,13 +91,13 @@ func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config
 	}
 	d.newestAtStart, d.started = newest, time.Now()
 	d.finder = find.New(d.forFinder(), reads, newest)
-	d.startedAt.Store(d.clock.Now())
+	d.startedAt.Store(d.Clock.Now())
 	if d.pools, err = newPools(configs); err != nil {
 		return nil, err
 	}
-	failed := func(err error) { d.errlog.On(d.patience, "renew leases", err) }
+	failed := func(err error) { d.Errlog.On(d.patience, "renew leases", err) }
 	d.keeper = keeper.New(d.patience, tables.Leases, d.instance, cmp.Or(tables.ID, keeper.NewID()), failed)
-	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.log.Error(d.about, text) })
+	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { d.Log.Error(d.about, text) })
 	d.coordinator, err = cluster.New(d.forCoordinator(service), configs)
 	return d, err
 }
@@ -105,8 +106,8 @@ func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config
 func (d *database) forCoordinator(service string) cluster.Process {
 	return cluster.Process{
 		Tables: cluster.Tables{Pauses: d.tables.Jobs, Layouts: d.tables.Layouts, Dormancy: d.tables.Dormancy, RestKeys: d.tables.RestKeys},
-		Keeper: d.keeper, Service: service, Instance: d.instance, About: d.about, Log: d.log, Clock: d.clock, Errlog: d.errlog,
-		LeaseLog: leaseLog{d.leaseLog, d.clock}, Life: d.patience, Members: members{d},
+		Keeper: d.keeper, Service: service, Instance: d.instance, About: d.about, Log: d.Log, Clock: d.Clock, Errlog: d.Errlog,
+		LeaseLog: leaseLog{d.leaseLog, d.Clock}, Life: d.patience, Members: members{d},
 		Go: func(loop func()) { d.loops.Go(loop) }, Working: d.whileWorking,
 		Hears: cluster.Hears{
 			Looked:    d.hasLooked,
@@ -182,7 +183,7 @@ func (d *database) start() {
 func (d *database) forFinder() find.Process {
 	p := find.Process{
 		Tables: d.tables.Jobs, Newest: d.newest, Life: d.patience, Go: func(look func()) { d.loops.Go(look) },
-		Clock: d.clock, Errlog: d.errlog, Idle: d.idle,
+		Clock: d.Clock, Errlog: d.Errlog, Idle: d.idle,
 		Strays: find.Strays{
 			Wanted: func() bool { return d.coordinator.LooksForOthers() },
 			Begin:  func() { d.coordinator.AskWhileDormant() },
@@ -200,7 +201,7 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 	sent := time.Now()
 	id, now, err := d.tables.Jobs.Newest(ctx)
 	if err == nil {
-		d.clock.Reading(now, sent, time.Now())
+		d.Clock.Reading(now, sent, time.Now())
 	}
 	return id, err
 }
@@ -222,7 +223,7 @@ func (d *database) stop(ctx context.Context) error {
 	}
 	d.quit()
 	d.keepings.Wait()
-	CutOff(deaf)
+	pipeline.CutOff(deaf)
 	d.losses.tell()
 	d.impatient(ErrStopped)
 	d.pools.release(err == nil)
@@ -231,7 +232,7 @@ func (d *database) stop(ctx context.Context) error {
 }
 
 // unheeded says what still runs when a stop waits no longer; nil: nothing does, and everything is written.
-func unheeded(ctx context.Context, deaf []*line) error {
+func unheeded(ctx context.Context, deaf []*pipeline.Line) error {
 	var running, unwritten int
 	for _, l := range deaf {
 		running += l.Handlers()

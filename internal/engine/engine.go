@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/cluster"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -17,13 +18,16 @@ import (
 // ErrStopped is the cause in a handler's context when Stop gave up waiting for it.
 var ErrStopped = cluster.ErrStopped
 
+// ErrNoHandler is the cause of an error about a middleware that makes no handler. Trying again does not help.
+var ErrNoHandler = pipeline.ErrNoHandler
+
 // Engine runs the jobs of all configured types, on as many databases as the configurations name.
 type Engine struct {
 	open    opener
 	options Options
 	log     logger.Logger
-	permit  *permit
-	quota   *quota
+	permit  *pipeline.Permit
+	quota   *pipeline.Quota
 	told    listeners
 	several atomic.Bool // there are several sets of tables
 
@@ -55,7 +59,7 @@ type Options struct {
 
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open opener, configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
-	e := &Engine{open: open, options: o, log: log, permit: newPermit(), quota: newQuota(o.MaxWorkers)}
+	e := &Engine{open: open, options: o, log: log, permit: pipeline.NewPermit(), quota: pipeline.NewQuota(o.MaxWorkers)}
 	e.told = newListeners(&o, log, log.GetNewContext("")) // what a hook is told is of jobs of several types
 	var unready atomic.Int32                              // databases whose leases nobody has looked at yet
 	for _, group := range ByDatabase(configs) {
@@ -85,8 +89,8 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 	tables, err := e.open(ctx, group[0])
 	var d *database
 	if err == nil {
-		d, err = openDatabase(ctx, tables, group, process{
-			log: e.log, tables: of, observers: e.told.observers, hooks: e.told.hooks(), permit: e.permit, quota: e.quota,
+		d, err = openDatabase(ctx, tables, group, pipeline.Process{
+			Log: e.log, Tables: of, Observers: e.told.observers, Hooks: e.told.hooks(), Permit: e.permit, Quota: e.quota,
 		})
 	}
 	if err != nil {
@@ -109,13 +113,13 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 }
 
 // setOf gives tables that are about to be opened a name that no others have.
-func (e *Engine) setOf(prefix string) tableSet {
+func (e *Engine) setOf(prefix string) pipeline.TableSet {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := tablesAmong(e.tables, prefix)
 	e.tables = append(e.tables, name)
 	e.several.Store(len(e.tables) > 1)
-	return tableSet{name, &e.several}
+	return pipeline.TableSet{Name: name, Several: &e.several}
 }
 
 // forget takes the name back of tables that are not opened after all.
@@ -129,7 +133,7 @@ func (e *Engine) forget(tables string) {
 // closeUnstarted closes databases that were opened in vain.
 func (e *Engine) closeUnstarted(opened []*database) {
 	for _, d := range opened {
-		e.forget(d.process.tables.Name)
+		e.forget(d.Tables.Name)
 		d.drain()
 		d.pools.release(true)
 		d.tables.Close()

@@ -43,7 +43,7 @@ func (e *Engine) Types() (states []TypeState) {
 				places[cfg.JobType] = at
 				n := d.leaseCounts.of(cfg.JobType)
 				states = append(states, TypeState{
-					JobType: cfg.JobType, TypeName: cfg.ServiceName, Tables: d.process.tables.Name, LeasesTaken: n.taken, LeasesEnded: n.ended,
+					JobType: cfg.JobType, TypeName: cfg.ServiceName, Tables: d.Tables.Name, LeasesTaken: n.taken, LeasesEnded: n.ended,
 				})
 			}
 			s := &states[at]
@@ -96,13 +96,13 @@ func (d *database) unwell() error {
 		if failed == nil {
 			return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
 		}
-		err, usedUp := d.errlog.Blame(*failed)
+		err, usedUp := d.Errlog.Blame(*failed)
 		if usedUp {
 			return fmt.Errorf("no statement about leases has got through for %v: %w", silent.Round(time.Second), err)
 		}
 		return fmt.Errorf("no look at the leases has succeeded for %v: %w", silent.Round(time.Second), err) // a database that is read-only answers
 	}
-	if doing, f := d.errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.coordinator.ShortestLock() {
+	if doing, f := d.Errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.coordinator.ShortestLock() {
 		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.Since).Round(time.Second), f.Err)
 	}
 	return d.refused.first()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -78,7 +79,7 @@ func (l *listeners) stop(ctx context.Context) error {
 }
 
 // hooks are the functions that are told of outcomes.
-func (l *listeners) hooks() (hooks []Hook) {
+func (l *listeners) hooks() (hooks []pipeline.Hook) {
 	for _, h := range l.outcomes {
 		hooks = append(hooks, h)
 	}
@@ -115,7 +116,10 @@ func newHook[T any](name, what string, log logger.Logger, about context.Context,
 	return h
 }
 
-const hookMax = 10_000 // that wait
+const (
+	hookMax   = 10_000 // that wait
+	hookBatch = 1000   // of which one call tells
+)
 
 func (h *hook[T]) Add(happened T) {
 	h.mu.Lock()
@@ -151,7 +155,7 @@ func (h *hook[T]) take() []T {
 		h.log.Error(h.about, fmt.Sprintf("%s was not told of %d %s: its function takes too long, and %d others wait", h.name, h.beyond, h.what, hookMax))
 		h.beyond = 0
 	}
-	n := min(batchRowsMax, len(h.waiting))
+	n := min(hookBatch, len(h.waiting))
 	batch := slices.Clone(h.waiting[:n])
 	h.waiting = slices.Delete(h.waiting, 0, n)
 	return batch
@@ -172,7 +176,7 @@ func (h *hook[T]) stop(ctx context.Context) error {
 		ground.Wait(context.WithoutCancel(ctx), lastWords, h.ended)
 	}
 	h.giveUp(ErrStopped)
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopPatience-lastWords)
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), pipeline.StopPatience-lastWords)
 	defer cancel()
 	select {
 	case <-h.ended:

@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -54,10 +55,10 @@ func membersOf(list []cluster.Member) []*member {
 	return all
 }
 
-func linesOf(members []*member) []*line {
-	lines := make([]*line, len(members))
+func linesOf(members []*member) []*pipeline.Line {
+	lines := make([]*pipeline.Line, len(members))
 	for i, m := range members {
-		lines[i] = m.line
+		lines[i] = m.Line
 	}
 	return lines
 }
@@ -66,7 +67,7 @@ func linesOf(members []*member) []*line {
 // under one lease after the other, and upkeep asks it what it does.
 type member struct {
 	cluster.Spec
-	*line
+	*pipeline.Line
 	d        *database
 	backlog  *find.Backlog
 	schedule *upkeep.Schedule // nil: it has none
@@ -79,13 +80,14 @@ func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, er
 		return nil, err
 	}
 	m := &member{Spec: is, d: d, backlog: find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)}
-	m.line, err = newLine(&d.process, cfg, part{is.JobType, is.Layout, is.Shard}, d.pools[cfg.WorkerExpirySecond], m.backlog)
+	part := pipeline.Part{JobType: is.JobType, Layout: is.Layout, Shard: is.Shard}
+	m.Line, err = pipeline.New(&d.Process, cfg, part, d.pools[cfg.WorkerExpirySecond], m.backlog)
 	if err != nil {
 		return nil, err
 	}
 	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.RoomCame, m.tellLeftAlone
 	if cfg.Schedule != nil {
-		base := &upkeep.Base{Log: d.log, About: m.About(), Clock: d.clock, Errlog: d.errlog}
+		base := &upkeep.Base{Log: d.Log, About: m.About(), Clock: d.Clock, Errlog: d.Errlog}
 		m.schedule = upkeep.NewSchedule(base, d.tables.Schedules, m.Config(), params)
 	}
 	return m, nil
@@ -93,7 +95,7 @@ func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, er
 
 // try makes what a member needs of a configuration whose members are made later, when nobody can be told that it is refused.
 func try(cfg *queue_job.Config) error {
-	err := Try(cfg)
+	err := pipeline.Try(cfg)
 	if err == nil {
 		_, err = scheduledParams(cfg)
 	}
@@ -125,7 +127,7 @@ func (d *database) held() iter.Seq2[*member, *keeper.Lease] {
 }
 
 func (m *member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
-	sink := m.line.Hold(lease)
+	sink := m.Line.Hold(lease)
 	rows := m.d.finder.Add(find.Key{JobType: m.JobType, Layout: m.Layout, Shard: m.Shard}, lease.Context(), sink, m.backlog)
 	var schedule func(context.Context)
 	if m.schedule != nil && m.Shard == 0 {
@@ -135,16 +137,18 @@ func (m *member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
 }
 
 func (m *member) Hear(answer *cluster.Pauses) {
-	m.line.Hear(slices.Contains(answer.Types, m.JobType), answer.Sent, answer.Took)
+	m.Line.Hear(slices.Contains(answer.Types, m.JobType), answer.Sent, answer.Took)
 }
 
 func (m *member) Heed(r cluster.Remains) {
-	m.line.Heed(Remains{Terms: r.Terms, Elsewhere: r.Elsewhere, Running: r.Running, Earlier: r.Earlier, Lines: linesOf(membersOf(r.Members))})
+	m.Line.Heed(pipeline.Remains{
+		Terms: r.Terms, Elsewhere: r.Elsewhere, Running: r.Running, Earlier: r.Earlier, Lines: linesOf(membersOf(r.Members)),
+	})
 }
 
 func (m *member) Idle() (ended cluster.Ended, idle bool) {
 	ended.ByStatus, ended.Deferrals = m.Ended()
-	return ended, m.line.Idle()
+	return ended, m.Line.Idle()
 }
 
 // End ends the member, when every outcome is written.
@@ -163,7 +167,7 @@ type upkept struct{ *member }
 
 func (u upkept) JobType() int32                        { return u.Spec.JobType }
 func (u upkept) Shard() int                            { return u.Spec.Shard }
-func (u upkept) State(now, term int64) store.LineState { return u.line.State(now, term) }
+func (u upkept) State(now, term int64) store.LineState { return u.Line.State(now, term) }
 
 func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
 	before, upTo = u.backlog.Bounds()
@@ -173,7 +177,7 @@ func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
 func (u upkept) LogLeftAlone(n int) { u.backlog.LeaveAlone(n) }
 
 func (m *member) tellLeftAlone(n int) {
-	m.d.log.Error(m.About(), fmt.Sprintf(
+	m.d.Log.Error(m.About(), fmt.Sprintf(
 		"%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
 		ground.JobsText(n, upkeep.OrphansMax), m.Config().FirstPullDay))
 }

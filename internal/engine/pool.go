@@ -10,6 +10,7 @@ import (
 
 	"github.com/panjf2000/ants/v2"
 
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -50,7 +51,7 @@ func (all pools) provide(cfg queue_job.Config) error {
 func (all pools) release(idle bool) {
 	var ctx context.Context // nil: do not wait
 	if idle {
-		waiting, cancel := context.WithTimeout(context.Background(), StopPatience)
+		waiting, cancel := context.WithTimeout(context.Background(), pipeline.StopPatience)
 		defer cancel()
 		ctx = yielding{waiting}
 	}

@@ -14,6 +14,7 @@ import (
 	"weak"
 
 	"github.com/create-info/persistent-queue/internal/cluster"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -101,7 +102,7 @@ func TestIfOneConfigurationIsRefusedAllStaysAsItIs(t *testing.T) {
 				log.take()
 
 				err := c.change(e, t.Context(), c.configs)
-				if !errors.Is(err, ErrNoHandler) || !strings.Contains(err.Error(), "number 0 made no handler") {
+				if !errors.Is(err, pipeline.ErrNoHandler) || !strings.Contains(err.Error(), "number 0 made no handler") {
 					t.Errorf("the error: %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -125,7 +126,7 @@ func TestAStartWithAMiddlewareThatMakesNoHandlerSaysThatNoWaitMendsIt(t *testing
 			open := func(context.Context, queue_job.Config) (Tables, error) {
 				return Tables{Jobs: r, Leases: r, Dormancy: &work{}, Close: func() {}}, nil
 			}
-			if _, err := Start(t.Context(), open, []queue_job.Config{cfg}, Options{}, silent{}); !errors.Is(err, ErrNoHandler) {
+			if _, err := Start(t.Context(), open, []queue_job.Config{cfg}, Options{}, silent{}); !errors.Is(err, pipeline.ErrNoHandler) {
 				t.Errorf("dormant after %v: %v", after, err)
 			}
 		}
@@ -175,7 +176,7 @@ func TestALogThatCannotBeWrittenKeepsNoLine(t *testing.T) {
 		if _, err := d.coordinator.Change(t.Context(), cluster.Change{Cast: again}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(StopPatience + 2*time.Second)
+		time.Sleep(pipeline.StopPatience + 2*time.Second)
 		for _, m := range d.members.All() {
 			if slices.Contains(before, m) {
 				t.Errorf("type %d still has its earlier line", m.JobType)
@@ -189,14 +190,14 @@ func TestALineThatHasEndedIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler := func(context.Context, *queue_job.Job) error { return nil }
 		d := databaseOn(t, &resting{}, handler)
-		var was []weak.Pointer[line]
+		var was []weak.Pointer[pipeline.Line]
 		for round := range 3 {
 			time.Sleep(5 * time.Second)
 			for _, m := range d.members.All() {
 				if m.Held() == nil {
 					t.Fatalf("nobody works type %d", m.JobType)
 				}
-				was = append(was, weak.Make(m.line))
+				was = append(was, weak.Make(m.Line))
 			}
 			var again []queue_job.Config
 			for _, cfg := range d.coordinator.Configured() {

@@ -70,7 +70,7 @@ func (d *database) claim(ctx context.Context, configs []queue_job.Config) (other
 func (d *database) refuse(configs []queue_job.Config, others map[int32]error) {
 	for i := range configs {
 		if err := others[configs[i].JobType]; err != nil {
-			d.log.Error(d.AboutType(&configs[i]), err.Error()+"; its jobs are not run here")
+			d.Log.Error(d.AboutType(&configs[i]), err.Error()+"; its jobs are not run here")
 		}
 	}
 	d.refused.add(others)

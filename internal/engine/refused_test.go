@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
@@ -48,7 +49,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		mail.ServiceName, index.ServiceName, index.TablePrefix = "mail", "index", "shop_"
 		r := &resting{}
 		tables := Tables{Jobs: r, Leases: r, Registry: names, Close: func() {}}
-		d, err := openDatabase(t.Context(), tables, []queue_job.Config{mail, index}, process{log: log, permit: newPermit()})
+		d, err := openDatabase(t.Context(), tables, []queue_job.Config{mail, index}, pipeline.Process{Log: log, Permit: pipeline.NewPermit()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
@@ -29,7 +30,8 @@ type Stepper struct {
 // OpenStepper opens a stepper on tables. The configurations are complete and valid; what they say about times between starts
 // does not apply.
 func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
-	d, err := openDatabase(ctx, tables, configs, process{log: log, permit: newPermit(), tables: tableSet{Name: configs[0].TablePrefix}})
+	process := pipeline.Process{Log: log, Permit: pipeline.NewPermit(), Tables: pipeline.TableSet{Name: configs[0].TablePrefix}}
+	d, err := openDatabase(ctx, tables, configs, process)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/find"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -37,19 +38,8 @@ type Tables struct {
 
 // Jobs is what the engine needs of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
 type Jobs interface {
-	Newest(ctx context.Context) (id uint64, now float64, err error)
 	find.Tables
-	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
-	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
-	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
-
-	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
-	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
-	Unlocked(ctx context.Context, ids []uint64) ([]uint64, error)
-	LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error)
-	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
-	LogAttempts(ctx context.Context, attempts []store.Attempt) error
-	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
+	pipeline.Jobs
 	Paused(ctx context.Context) ([]int32, error)
 	EndPauses(ctx context.Context, types []int32) (ended int, err error)
 }

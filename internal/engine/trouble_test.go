@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -163,7 +164,7 @@ func TestAMinuteWithoutADatabaseIsTwelveLinesOfLogForTwoHundredTypes(t *testing.
 				HandleJobFunc: func(context.Context, *queue_job.Job) error { time.Sleep(50 * time.Millisecond); return nil },
 			})
 		}
-		d, err := openDatabase(t.Context(), tables, configs, process{log: log, permit: newPermit()})
+		d, err := openDatabase(t.Context(), tables, configs, pipeline.Process{Log: log, Permit: pipeline.NewPermit()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,5 +77,5 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 }
 
 func (d *database) upkeepBase() *upkeep.Base {
-	return &upkeep.Base{Instance: instance{d}, Log: d.log, About: d.about, Clock: d.clock, Errlog: d.errlog}
+	return &upkeep.Base{Instance: instance{d}, Log: d.Log, About: d.about, Clock: d.Clock, Errlog: d.Errlog}
 }

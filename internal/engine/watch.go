@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/pipeline"
 )
 
 // Twice a second, a holder has two answers: which types are paused, and whether the rows that it has marked are still its own. Each look at
@@ -21,10 +22,10 @@ import (
 // watchCancellations looks, until ctx ends, which marked jobs have been cancelled. A handler hears of it within a second, and none starts
 // by an older answer. If nothing is marked, it does not ask.
 func (d *database) watchCancellations(ctx context.Context) {
-	again := ground.Backoff{Longest: WatchEvery}
+	again := ground.Backoff{Longest: pipeline.WatchEvery}
 	for ctx.Err() == nil {
-		rest := WatchEvery
-		if d.errlog.On(ctx, "look for cancellations", HeedCancellations(d.patience, linesOf(d.members.All()))) {
+		rest := pipeline.WatchEvery
+		if d.Errlog.On(ctx, "look for cancellations", pipeline.HeedCancellations(d.patience, linesOf(d.members.All()))) {
 			rest = again.Next()
 		} else {
 			again.Reset()

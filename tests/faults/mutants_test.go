@@ -40,7 +40,7 @@ var mutants = []struct {
 	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
-		File: "internal/engine/mark.go",
+		File: "internal/pipeline/mark.go",
 		Old:  `marked, errBack := m.readBack(lease, batch)`,
 		New:  `marked, errBack := map[uint64]store.Marked{}, error(nil)`,
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle", ""},
@@ -51,7 +51,7 @@ var mutants = []struct {
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 	{mutant.Mutant{
 		Name: "nobody tells the keys of handlers that outlive their jobs",
-		File: "internal/engine/state.go",
+		File: "internal/pipeline/state.go",
 		Old:  `if l.queue.keys.most == 0 {`,
 		New:  `if l.queue.keys.most >= 0 {`,
 	}, "TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill", ""},

@@ -1,0 +1,224 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+const (
+	WatchEvery = 500 * time.Millisecond
+	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
+	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
+)
+
+// HeedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting. The lines are those of one
+// database. Its reads end with life.
+func HeedCancellations(life context.Context, lines []*Line) error {
+	var unseen []*task
+	for _, l := range lines {
+		l.releaseDeaf()
+		unseen = append(unseen, l.unseen()...)
+	}
+	for tasks := range slices.Chunk(unseen, batchRowsMax) {
+		if err := lines[0].endCancelled(life, tasks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unseen returns the marked tasks, started or not, whose lease holds and whose rows have not been looked at for a while.
+func (l *Line) unseen() []*task {
+	return l.workers.marked(func(t *task) bool {
+		return time.Since(*t.seen.Load()) >= watchFrom && !t.gone.Load() && t.lease.Context().Err() == nil
+	})
+}
+
+// releaseDeaf lets jobs run again that somebody has retried, although a run whose context has ended goes on: it may be hung.
+func (l *Line) releaseDeaf() {
+	deaf := l.workers.marked(func(t *task) bool {
+		taken := t.gone.Load() || t.lease.Context().Err() != nil
+		return taken && t.begun.Load() && time.Since(*t.seen.Load()) >= deafAfter
+	})
+	for _, t := range deaf {
+		if l.queue.release(t) {
+			l.Log.Warn(l.aboutRun(t), fmt.Sprintf(
+				"the handler runs on %v after the job was taken from it; if somebody retries the job, it runs beside it", deafAfter))
+		}
+	}
+}
+
+// endCancelled reads the tasks' rows and ends the contexts of runs whose rows are not ours. If the handler itself has
+// completed the job, the row is not ours either, but the job is not cancelled.
+func (p *Process) endCancelled(life context.Context, tasks []*task) error {
+	sent := time.Now()
+	ctx, cancel := context.WithTimeout(life, ground.LookFirst)
+	defer cancel()
+	rows, err := p.Jobs.Standings(ctx, idsOf(tasks))
+	if err != nil {
+		return ground.UnlessOver(life, err)
+	}
+	standing := make(map[uint64]store.Standing, len(rows))
+	for _, row := range rows {
+		standing[row.ID] = row
+	}
+	for _, t := range tasks {
+		row, there := standing[t.ID]
+		t.seen.Store(&sent)
+		if there && t.ours(row) || t.begun.Load() && bridge.QueueJob.Completed(&t.job) {
+			continue
+		}
+		cause := queue_job.ErrCancelled
+		if there && row.Term > t.Term { // another holder has it, and we will learn that our lease is lost
+			cause = keeper.ErrLost
+		}
+		t.gone.Store(true)
+		if t.begun.Load() { // else it asks before it starts
+			t.cancel(cause)
+		}
+	}
+	return nil
+}
+
+// ours reports whether a row, as it was read, still belongs to the task's run. A row at an earlier attempt was read from a
+// server that lags behind the one that took the mark. At the same attempt and without our term, somebody has taken the row
+// from us, and may have given it back to be run again.
+func (t *task) ours(row store.Standing) bool {
+	return pending(row) && (row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))
+}
+
+const (
+	cutOffMax       = time.Second            // for all jobs that a stop cuts off
+	cutOffStatement = 200 * time.Millisecond // for one statement: a row may be locked
+	cutOffTogether  = 4                      // lines that are written at a time
+)
+
+// errCutOff is why a job runs again whose handler a stop does not wait for any longer.
+var errCutOff = errors.New("cut off by a stop: its handler did not end in time")
+
+// CutOff writes that jobs run again whose handlers still run when a stop gives up waiting: nobody has died, so they do not count as lost.
+// Nothing renews their leases any more. A job falls due when the lease under which its handler runs has ended, since another instance
+// may have the lease's name already. If the handler still completes the job by then, CompleteTx says that the run is not the job's any more.
+// What cannot be written counts as lost.
+func CutOff(lines []*Line) {
+	ctx, cancel := context.WithTimeout(context.Background(), cutOffMax)
+	defer cancel()
+	turns := make(chan struct{}, cutOffTogether)
+	var writing sync.WaitGroup
+	for _, l := range lines {
+		cut := l.workers.cutOff()
+		writing.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			l.cutOff(ctx, cut)
+		})
+	}
+	writing.Wait()
+}
+
+// cutOff returns the tasks whose handlers run, for the last time: what becomes of these runs is not written any more.
+func (w *workers) cutOff() (cut []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.atWork {
+		if t.begun.Load() && !t.gone.Load() {
+			t.cutOff = true
+			cut = append(cut, t)
+		}
+	}
+	return cut
+}
+
+// cutOff writes the verdict on tasks whose handlers run, and then what nobody has written yet of others. The loop has ended.
+func (l *Line) cutOff(ctx context.Context, tasks []*task) {
+	var outcomes, locked []*outcome
+	waits := map[*keeper.Lease]time.Duration{}
+	for _, t := range tasks {
+		if _, known := waits[t.lease]; !known {
+			const tenth = 100 * time.Millisecond
+			waits[t.lease] = (t.lease.FreeIn() + tenth - 1).Truncate(tenth)
+		}
+		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.lease]}
+		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
+		if bridge.QueueJob.Completed(&t.job) { // its handler's transaction may have the row
+			locked = append(locked, o)
+		} else {
+			outcomes = append(outcomes, o)
+		}
+	}
+	var why error
+	left := 0
+	for _, group := range byAct(outcomes) {
+		n, err := l.writeCutOff(ctx, group)
+		left, why = left+n, cmp.Or(err, why)
+	}
+	if left > 0 {
+		l.Log.Warn(l.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why,
+			ground.Plural(left, "job counts as lost", "jobs count as lost")))
+	}
+	for _, o := range locked {
+		_, _ = l.writeCutOff(ctx, []*outcome{o}) // if its transaction is committed, the job is done; otherwise it counts as lost
+	}
+	if ended := l.settler.takeAll(); len(ended) > 0 { // since the loop has
+		l.settler.write(ctx, ended)
+	}
+}
+
+// leaving is what the settler needs of a task whose handler runs on, and has the job.
+func (l *Line) leaving(t *task) *task {
+	left := &task{Row: t.Row, left: true}
+	left.run = &run{lease: t.lease, job: l.jobOf(t), err: errCutOff, started: t.started, took: time.Since(t.started)}
+	return left
+}
+
+// writeCutOff writes alike outcomes. If a statement has no answer in time, one of the rows may be locked, so the group is divided. It
+// returns how many could not be written, and the last reason.
+func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why error) {
+	act, tasks := group[0].act, tasksOf(group)
+	statement, cancel := context.WithTimeout(ctx, cutOffStatement)
+	defer cancel()
+	written, err := l.Jobs.Settle(statement, idsOf(tasks), act.outcome(l.cfg.LostLimit, nil))
+	switch {
+	case err == nil:
+	case statement.Err() != nil && ctx.Err() == nil && len(group) > 1:
+		for _, half := range [][]*outcome{group[:len(group)/2], group[len(group)/2:]} {
+			if n, err := l.writeCutOff(ctx, half); n > 0 {
+				left, why = left+n, err
+			}
+		}
+		return left, why
+	default:
+		return len(group), err
+	}
+	if written < len(group) { // the others were cancelled, or completed by their handlers
+		rows, err := l.standings(ctx, tasks)
+		if err != nil {
+			return 0, nil
+		}
+		group = slices.DeleteFunc(slices.Clone(group), func(o *outcome) bool { return !act.wrote(rows[o.ID]) })
+		if len(group) == 0 {
+			return 0, nil
+		}
+	}
+	notes := make([]store.Attempt, len(group))
+	for i, o := range group {
+		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.Clock.At(o.started))
+		l.Log.Warn(l.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
+		l.tellSettled(o.task, act.verdict)
+	}
+	if err := l.Jobs.LogAttempts(ctx, notes); err != nil {
+		l.Log.Warn(l.about, fmt.Sprintf("write the log of jobs: %v", err))
+	}
+	return 0, nil
+}

@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+func TestWhatHasBeenCountedSinceIsTheDifference(t *testing.T) {
+	var c counts
+	c.start(time.Millisecond)
+	c.end(queue_job.JobStatusFailed, time.Hour)
+	earlier := c.now()
+	if none := earlier.since(&earlier); !reflect.DeepEqual(none, store.StatState{}) {
+		t.Errorf("nothing since: %+v", none)
+	}
+	c.start(time.Millisecond)
+	c.start(0)
+	c.end(queue_job.JobStatusRetry, 3*time.Millisecond)
+	now := c.now()
+	want := store.StatState{Delay: []int64{1, 1}, Took: []int64{0, 0, 1}, Runs: map[string]int64{"retry": 1}}
+	if got := now.since(&earlier); !reflect.DeepEqual(got, want) || got.Counted() != 3 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func BenchmarkCounting(b *testing.B) {
+	var c counts
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.start(3 * time.Millisecond)
+			c.end(queue_job.JobStatusSuccess, 20*time.Millisecond)
+		}
+	})
+}

@@ -1,0 +1,377 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const (
+	batchRowsMax  = 1000             // rows of one mark or settle
+	unsettledMax  = 2 * batchRowsMax // outcomes that wait to be written before new marks stop
+	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
+	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
+	markMax       = 3 * time.Second  // the same for a mark: in some servers, it waits for a locked row, and all others wait for it
+	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
+	heededFor     = time.Second      // an answer about pauses allows jobs to start for this long, or longer (allowedFor)
+	lockedLongest = 20 * time.Second // the same for a row that business code may have locked
+)
+
+// dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle
+// and rows come in, so marks grow with the traffic.
+type dispatcher struct {
+	*base
+	lease      *keeper.Lease
+	queue      *queue
+	marker     *marker
+	workers    *workers
+	settler    *settler
+	starts     *starts
+	wake       chan struct{}  // the queue, or what may be marked, has changed
+	roomCame   chan struct{}  // the loader: rows have left the queue
+	markTakes  time.Duration  // of late
+	size       batchSize      // of the next mark
+	again      ground.Backoff // after a mark that failed
+	turns      *keyTurns      // nil: keys are not looked at
+	admissions []admission
+}
+
+func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
+	d := &dispatcher{
+		base: l.base, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
+		wake: l.wake, roomCame: l.RoomCame, size: newBatchSize(),
+	}
+	if l.queue.keys.most > 0 {
+		d.turns = &keyTurns{base: l.base, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame}
+	}
+	d.admissions = admissionsOf(d)
+	return d
+}
+
+// loop dispatches until ctx ends or the lease is not trusted any more.
+func (d *dispatcher) loop(ctx context.Context) {
+	defer d.admitNone()
+	for ctx.Err() == nil && d.lease.Trusted() {
+		turn := time.Now()
+		if !d.starts.allowedAt(turn) {
+			d.awaitAllowed(ctx)
+			continue
+		}
+		d.tidy(ctx, turn)
+		batch, spare := d.pickBatch()
+		if len(batch) > 0 {
+			d.markAndStart(ctx, batch)
+		} else if spare.picked == 0 {
+			d.awaitWork(ctx, spare)
+		}
+	}
+}
+
+// tidy serves the rows that are in memory already, before others are picked.
+func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
+	if d.workers.keepWaiting() {
+		d.workers.start(d.Clock.Now())
+		d.giveBackSurplus(turn)
+	}
+	if _, apart := d.queue.waits(); apart > 0 {
+		d.lookApart(ctx)
+	}
+}
+
+// lookApart looks at the rows that wait apart from the others.
+func (d *dispatcher) lookApart(ctx context.Context) {
+	if suspect := d.permitSuspect(); suspect != nil {
+		d.runAlone(ctx, suspect)
+	}
+	if d.turns != nil {
+		d.turns.lookAtParked()
+	}
+	d.lookAtLocked()
+}
+
+// pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. They are as many as
+// there is room for, and all admissions admit them.
+func (d *dispatcher) pickBatch() (batch []*task, s spare) {
+	for _, a := range d.admissions {
+		a.begin()
+	}
+	var idle int
+	if unsettled := d.settler.waiting(); unsettled <= unsettledMax {
+		s.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
+	}
+	now := d.Clock.Now()
+	batch, blocked := d.queue.pick(now, 0, min(s.room, d.size.rows), idle)
+	if len(batch) == 0 && s.room > 0 && !blocked { // without room, early rows would start before the rows that are due already
+		if rows, _ := d.queue.waits(); rows > 0 {
+			batch = d.pickEarly(now, &s)
+		}
+	}
+	if blocked {
+		s.room = 0 // until a worker ends, which wakes us
+	}
+	if s.picked = len(batch); s.picked > 0 {
+		ground.Signal(d.roomCame)
+	}
+	for _, a := range d.admissions {
+		batch = a.admit(batch, s)
+	}
+	return batch, s
+}
+
+// pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
+func (d *dispatcher) pickEarly(now int64, s *spare) (batch []*task) {
+	if d.turns == nil {
+		s.early = d.workers.roomForEarly()
+	}
+	if s.early > 0 {
+		batch, _ = d.queue.pick(now, markedEarly.Milliseconds(), min(s.early, d.size.rows), s.early)
+	}
+	s.ahead = len(batch) > 0
+	return batch
+}
+
+// admitNone puts back what admissions keep.
+func (d *dispatcher) admitNone() {
+	for _, a := range d.admissions {
+		a.back()
+	}
+}
+
+// markAndStart marks the tasks and hands them to the workers. Tasks that were read in one version, mostly all, are marked
+// together. Each group starts before the next is marked, since a locked row may hold that mark up; but a batch handler's calls
+// are filled from all groups. If statements failed and nothing was marked, it waits before it returns.
+func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
+	sent, any, ok := time.Now(), false, true
+	var marked []*task
+	groups := alike(batch)
+	for i, tasks := range groups {
+		sent := time.Now()
+		some, fine := d.marker.mark(ctx, d.lease, tasks)
+		ground.Smooth(&d.markTakes, time.Since(sent))
+		d.starts.marks.Store(int64(d.markTakes))
+		marked = append(marked, some...)
+		any, ok = any || len(some) > 0, ok && fine
+		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
+			d.workers.start(d.Clock.Now(), marked...)
+			marked = nil
+		}
+	}
+	d.size.after(ok)
+	if ok || any {
+		d.again = ground.Backoff{}
+		return
+	}
+	ground.Sleep(ctx, min(d.again.Next()-time.Since(sent), d.nextMarked()))
+}
+
+// nextMarked is how long until something has to be done about marked tasks.
+func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.Clock.Now()) }
+
+// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
+// started are taken back.
+func (d *dispatcher) awaitAllowed(ctx context.Context) {
+	d.admitNone()
+	for _, t := range d.workers.takeUnstarted() {
+		d.marker.takeBack(d.lease, t)
+	}
+	var again <-chan time.Time
+	if d.queue.inMemory() > 0 {
+		timer := time.NewTimer(WatchEvery)
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-d.wake: // by the watch
+	case <-again:
+	case <-ctx.Done():
+	}
+}
+
+// giveBackSurplus takes back the marks of tasks that will not start soon.
+func (d *dispatcher) giveBackSurplus(turn time.Time) {
+	for _, t := range d.workers.surplus(turn, d.Clock.At(turn)) {
+		d.marker.takeBack(d.lease, t)
+	}
+}
+
+// awaitWork waits until a row falls due or something has changed.
+func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
+	wait := time.Hour
+	if d.cfg.RatePerSecond > 0 || d.workers.keepWaiting() {
+		wait = min(d.workers.admitsIn(), d.nextMarked())
+	}
+	for _, a := range d.admissions {
+		wait = min(wait, a.in(s))
+	}
+	var permitted chan struct{} // nil: no suspect waits for the permit
+	if rows, apart := d.queue.waits(); apart > 0 {
+		var in time.Duration
+		in, permitted = d.nextApart()
+		wait = min(wait, in, d.nextWaiting(s))
+	} else if rows > 0 {
+		wait = min(wait, d.nextWaiting(s))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.wake:
+	case permitted <- struct{}{}:
+		<-permitted // the next turn asks for it properly
+	case <-ctx.Done():
+	}
+}
+
+// nextWaiting is how long until a row falls due for which there is room.
+func (d *dispatcher) nextWaiting(s spare) time.Duration {
+	ahead := int64(0)
+	if s.early > 0 {
+		ahead = markedEarly.Milliseconds()
+	}
+	if due, ok := d.queue.nextDue(ahead); ok && s.room > 0 {
+		return d.until(due)
+	}
+	return time.Hour
+}
+
+// nextApart is how long until rows are to be looked at that wait apart. If a suspect waits for the permit only, the permit's place is
+// returned.
+func (d *dispatcher) nextApart() (wait time.Duration, permitted chan struct{}) {
+	wait = d.queue.lookAtLockedIn(time.Now())
+	if d.queue.hasParked() {
+		wait = min(wait, lookAtParkedEvery)
+	}
+	if due, ok := d.queue.nextSuspect(); ok && d.until(due) <= 0 {
+		permitted = d.Permit.place
+	} else if ok {
+		wait = min(wait, d.until(due))
+	}
+	return wait, permitted
+}
+
+// until is how long it takes until a moment of the database's clock.
+func (d *dispatcher) until(due int64) time.Duration {
+	return time.Duration(due-d.Clock.Now()) * time.Millisecond
+}
+
+// starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
+type starts struct {
+	heeding sync.Mutex
+	sent    atomic.Pointer[time.Time] // when the last question was sent that was answered; nil: none was
+	till    atomic.Pointer[time.Time] // nil: the type is paused, or nobody has asked yet
+	lasts   atomic.Int64              // nanoseconds for which a row that was found ours may start
+	marks   atomic.Int64              // nanoseconds that a mark has taken of late
+}
+
+// heed takes the answer to a question that was sent at a moment and took a while. It reports whether the answer is another than the last. An
+// answer to an earlier question than the last one's is no news.
+func (s *starts) heed(paused bool, sent time.Time, took time.Duration) (news bool) {
+	s.heeding.Lock()
+	defer s.heeding.Unlock()
+	if last := s.sent.Load(); last != nil && sent.Before(*last) {
+		return false
+	}
+	s.lasts.Store(int64(allowedFor(max(took, time.Duration(s.marks.Load()))))) // a mark is an answer, too, and may take longer: it is a commit
+	s.sent.Store(&sent)
+	if paused {
+		return s.till.Swap(nil) != nil
+	}
+	till := sent.Add(allowedFor(took))
+	return s.till.Swap(&till) == nil
+}
+
+// paused reports whether the last answer was that the type is paused.
+func (s *starts) paused() bool { return s.sent.Load() != nil && s.till.Load() == nil }
+
+func (s *starts) allowed() bool { return s.allowedAt(time.Now()) }
+
+func (s *starts) allowedAt(now time.Time) bool {
+	till := s.till.Load()
+	return till != nil && now.Before(*till)
+}
+
+// forget begins a lease: nobody has asked yet.
+func (s *starts) forget() { s.till.Store(nil) }
+
+// allowedFor is how long an answer allows jobs to start, from the moment at which it was asked for. If answers take long, it
+// lasts until the next one has come, and a little longer: jobs that start late are better than none.
+func allowedFor(took time.Duration) time.Duration {
+	const little = 200 * time.Millisecond
+	return max(heededFor, WatchEvery+2*took+little)
+}
+
+// Step marks rows, runs their jobs in the goroutine that asks for it and settles them, with the decisions and the statements of the loops,
+// and without a loop. It returns the ids of the jobs that ran. The others could not be marked, since somebody has changed them. If the outcomes
+// are not to be settled, it is as if the process died when the handlers had returned. Reads that look for cancelled jobs end with life.
+func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store.Row, settled bool) (ran []uint64, err error) {
+	var tasks, ours []*task
+	ok := true
+	for i := range rows {
+		t := &task{Row: rows[i], dueMillis: rows[i].StartTime * 1000}
+		if lost := lostIfMarked(&t.Row, lease.Term); lostTooOften(&l.cfg, lost) && lost > t.Lost {
+			l.settler.failLost(t, lease)
+		} else {
+			tasks = append(tasks, t)
+		}
+	}
+	for _, tasks := range alike(tasks) {
+		if len(tasks) == 0 {
+			break // all were lost once too often
+		}
+		marked, fine := l.marker.mark(ctx, lease, tasks)
+		ours, ok = append(ours, marked...), ok && fine
+	}
+	if err := l.settleAll(ctx); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errors.New("the job could not be marked; the log says why")
+	}
+	if len(ours) == 0 {
+		return nil, nil
+	}
+	l.Hear(false, time.Now(), 0) // whoever found the rows has left out types that are paused
+	l.workers.newGate()
+	l.runHeeding(life, ours)
+	if !settled {
+		l.settler.takeAll()
+		l.settler.keep(unwritten{})
+		return idsOf(ours), nil
+	}
+	return idsOf(ours), l.settleAll(context.WithoutCancel(ctx))
+}
+
+// runHeeding runs the handlers. If a job is cancelled while its handler runs, the handler's context ends.
+func (l *Line) runHeeding(life context.Context, tasks []*task) {
+	over := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		ticker := time.NewTicker(watchFrom)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				l.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
+			}
+		}
+	})
+	defer looking.Wait()
+	defer close(over)
+	l.workers.runHere(tasks)
+}
+
+// settleAll writes all outcomes that wait.
+func (l *Line) settleAll(ctx context.Context) error {
+	if w := l.settler.write(ctx, l.settler.takeAll()); len(w.tried) > 0 {
+		return errors.New("the outcome could not be written; the log says why")
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
+type marker struct {
+	*base
+	queue   *queue
+	settler *settler
+	backlog Backlog
+	doubts  doubts
+	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
+	wake    chan struct{}              // the dispatcher
+}
+
+// mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
+// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
+// locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
+// forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
+// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
+// waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
+// the statement failed, or ctx has ended.
+func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
+	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
+	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
+	sent := time.Now()
+	marked, err := m.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, m.Clock.At(sent)+markInTime.Milliseconds())
+	cancel()
+	doing := "mark jobs"
+	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
+		doing = "mark a job"
+	}
+	m.Errlog.On(lease.Context(), doing, err)
+	if err == nil && marked == len(batch) {
+		var runs []run
+		for i, t := range batch {
+			if len(runs) == 0 {
+				runs = make([]run, min(len(batch)-i, runsTogether))
+			}
+			lost := t.Lost
+			if t.wasLost() {
+				lost = lostIfMarked(&t.Row, lease.Term)
+			}
+			m.nowOurs(t, &runs[0], lease, t.Attempts+1, lost)
+			runs = runs[1:]
+		}
+		ours = batch
+	} else {
+		ours = m.markedFor(lease, batch, sent, err)
+	}
+	if m.doubts.any.Load() {
+		m.doubts.resolve(ours...)
+	}
+	for _, t := range ours {
+		t.seen.Store(&sent)
+	}
+	if ctx.Err() != nil {
+		m.settler.undo(lease, ours...)
+		return nil, false
+	}
+	return ours, err == nil
+}
+
+// markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.
+func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task) {
+	marked, errBack := m.readBack(lease, batch)
+	if errBack != nil { // the lease is over, and the answer is not known
+		m.doubts.resolve(batch...)
+		for _, t := range batch {
+			t.Attempts++ // if it is marked
+		}
+		m.settler.undo(lease, batch...)
+		return nil
+	}
+	undone := store.IsRolledBack(err)
+	var rest []*task
+	for _, t := range batch {
+		switch row, ok := marked[t.ID]; {
+		case !ok:
+			rest = append(rest, t)
+		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
+			t.dueMillis = max(t.dueMillis, m.Clock.Now()+shownAgain.Milliseconds())
+			m.queue.back(t)
+		default:
+			m.nowOurs(t, new(run), lease, row.Attempts, row.Lost)
+			ours = append(ours, t)
+		}
+	}
+	switch {
+	case err != nil:
+		if until := sent.Add(markMax); !store.IsAnswered(err) && time.Now().Before(until) {
+			m.doubts.add(lease, until, rest)
+			time.AfterFunc(time.Until(until)+time.Millisecond, func() { ground.Signal(m.wake) }) // for who gives leases back
+		}
+		longest := ground.RetryLongest
+		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
+			longest = lockedLongest
+		}
+		m.refuse(rest, longest)
+	default:
+		if len(ours) == 0 { // perhaps it came late
+			m.readClock(lease)
+		}
+		m.passedOver(lease, rest)
+	}
+	return ours
+}
+
+// readClock reads the database's clock anew: somebody may have set it.
+func (m *marker) readClock(lease *keeper.Lease) {
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
+	defer cancel()
+	sent := time.Now()
+	if _, now, err := m.Jobs.Newest(statement); !m.Errlog.On(lease.Context(), "read the clock", err) {
+		m.Clock.Reading(now, sent, time.Now())
+	}
+}
+
+// refuse puts tasks whose mark failed back into the queue.
+func (m *marker) refuse(tasks []*task, longest time.Duration) {
+	now := m.Clock.Now()
+	for _, t := range tasks {
+		t.refuse(now, longest)
+	}
+	m.queue.back(tasks...)
+}
+
+// readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
+func (m *marker) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
+	marked = make(map[uint64]store.Marked, len(batch))
+	err = m.Errlog.Retry(lease.Context(), "read back marked jobs", ground.Backoff{}, func() error {
+		statement, cancel := context.WithTimeout(lease.Lingering(), ground.StatementMax)
+		defer cancel()
+		rows, err := m.Jobs.MarkedRows(statement, idsOf(batch), lease.Term)
+		for _, row := range rows {
+			marked[row.ID] = row
+		}
+		return err
+	})
+	return marked, err
+}
+
+// nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
+func (m *marker) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, lost int16) {
+	if lost > t.Lost {
+		m.lost(t, lease)
+	}
+	t.run, r.lease = r, lease
+	t.Term, t.Attempts, t.Lost = lease.Term, attempts, lost
+	if m.cfg.OrderedByKey {
+		m.queue.remember(t)
+	}
+}
+
+// passedOver finds out what became of tasks that were not marked, or that are locked. If a row is still as it was read, it is locked, or the
+// mark came late; then the next look finds it free. All other tasks are forgotten. If a row was changed, a later look brings it again.
+func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
+	if len(tasks) == 0 {
+		return
+	}
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
+	rows, err := m.Jobs.Standings(statement, idsOf(tasks))
+	cancel()
+	m.Errlog.On(lease.Context(), "read how jobs stand", err)
+	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
+	var held, others []*task
+	for _, t := range tasks {
+		i, there := slices.BinarySearchFunc(rows, t.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
+		switch {
+		case there && pending(rows[i]) && rows[i].Version == t.Version():
+			held = append(held, t)
+			continue
+		case there && pending(rows[i]): // somebody has changed it
+			m.backlog.LetGo()
+		}
+		others = append(others, t)
+	}
+	m.queue.forget(others...)
+	m.queue.lock(time.Now(), held...)
+}
+
+// takeBack takes back the mark of a task that may start later. It waits in memory: no sweep has to find it again.
+func (m *marker) takeBack(lease *keeper.Lease, t *task) {
+	if m.Permit.has(t) {
+		m.settler.undo(lease, t) // another suspect may have the permit
+	} else {
+		m.settler.handBack(lease, t)
+	}
+}
+
+// alike groups tasks by the version in which they were read, few of them long; the group with the smallest id goes first.
+func alike(batch []*task) (groups [][]*task) {
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
+		return [][]*task{batch} // mostly
+	}
+	group := map[store.Version]int{}
+	for _, t := range batch {
+		i, ok := group[t.Version()]
+		if !ok {
+			i = len(groups)
+			group[t.Version()], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return fewLong(groups)
+}
+
+// batchSize is how many rows go into one statement. A single row may make it fail, if business code has locked the row or a
+// trigger refuses it. So after a failure, statements are smaller, until the other rows get past that row.
+type batchSize struct{ rows int }
+
+func newBatchSize() batchSize { return batchSize{batchRowsMax} }
+
+func (b *batchSize) after(ok bool) {
+	if ok {
+		b.rows = min(batchRowsMax, 2*b.rows)
+	} else {
+		b.rows = max(1, b.rows/8)
+	}
+}
+
+func idsOf(tasks []*task) []uint64 {
+	ids := make([]uint64, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+// doubts are marks that may still be carried out: the connection broke, and the table does not show them. As long as the lease is
+// held, that does no harm: whichever of two marks comes first, the other finds another version of the row. But whoever gives the
+// lease away waits until they would be late, and takes back those that were carried out after all.
+type doubts struct {
+	any  atomic.Bool // there are some; so that marks cost nothing
+	mu   sync.Mutex
+	list []mayBeMarked
+}
+
+type mayBeMarked struct {
+	*task // a copy, as it is if it was marked
+	lease *keeper.Lease
+	until time.Time
+}
+
+// add notes tasks for whose marks that is so.
+func (d *doubts) add(lease *keeper.Lease, until time.Time, tasks []*task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := idsOf(tasks)
+	slices.Sort(known)
+	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
+		_, again := slices.BinarySearch(known, old.ID) // whichever of the two is carried out, the other does nothing
+		return again && old.lease == lease || old.lease.Context().Err() != nil
+	})
+	for _, t := range tasks {
+		marked := &task{Row: t.Row, left: true}
+		marked.Attempts++
+		d.list = append(d.list, mayBeMarked{marked, lease, until})
+	}
+	d.any.Store(len(d.list) > 0)
+}
+
+// resolve forgets what is known by now.
+func (d *doubts) resolve(tasks ...*task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ids := idsOf(tasks)
+	slices.Sort(ids)
+	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
+		_, known := slices.BinarySearch(ids, old.ID)
+		return known
+	})
+	d.any.Store(len(d.list) > 0)
+}
+
+// under reports whether marks under a lease are still in doubt. It returns, once, the marks whose deadline is over.
+func (d *doubts) under(lease *keeper.Lease) (any bool, over []*task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.list = slices.DeleteFunc(d.list, func(one mayBeMarked) bool {
+		switch {
+		case one.lease != lease:
+			return false
+		case time.Now().Before(one.until):
+			any = true
+			return false
+		}
+		over = append(over, one.task)
+		return true
+	})
+	d.any.Store(len(d.list) > 0)
+	return any, over
+}

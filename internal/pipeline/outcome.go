@@ -1,0 +1,278 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// verdict is the result of a run that is to be written: the job's new status and, if it runs again, the wait before that.
+type verdict struct {
+	status   queue_job.JobStatus
+	wait     time.Duration
+	reason   string // why it did not succeed; empty for a plain success or continuation
+	retried  int32  // 1 if the run counts as a retry
+	deferred int32  // 1 if it counts as no run
+	written  bool   // by the handler, in its own transaction
+	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
+}
+
+// final reports whether the job is over.
+func (v verdict) final() bool { return !v.status.Pending() }
+
+// decide turns what a handler did, and how often the job had been retried before, into a verdict. A status that the
+// handler set wins over its error.
+func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, err error) verdict {
+	v := verdict{status: status}
+	var asked *queue_job.Outcome
+	if err != nil {
+		asked, v.reason = askedBy(err), err.Error()
+	}
+	switch {
+	case status != queue_job.JobStatusInit:
+	case asked != nil:
+		v.status = asked.Status
+		if err == error(asked) && asked.Err == nil && v.status != queue_job.JobStatusFailed {
+			v.reason = "" // nothing went wrong
+		}
+	case err != nil:
+		v.status = queue_job.JobStatusRetry
+	default:
+		v.status = queue_job.JobStatusSuccess
+	}
+	hasWait := asked != nil && asked.Status == v.status
+	switch v.status {
+	case queue_job.JobStatusSuccess, queue_job.JobStatusCancelled:
+	case queue_job.JobStatusContinue:
+		if v.wait = cfg.WaitTime; hasWait {
+			v.wait = bounded(asked.Wait)
+			if asked.Deferred {
+				v.deferred = 1
+			}
+		}
+	case queue_job.JobStatusRetry:
+		if v.reason == "" {
+			v.reason = "the handler asked for a retry"
+		}
+		if !retriesLeft(cfg, row) {
+			v.status = queue_job.JobStatusFailed
+			break
+		}
+		if v.retried = 1; hasWait {
+			v.wait = bounded(asked.Wait)
+		} else {
+			v.wait = waitBefore(cfg, int(row.Retries), err)
+		}
+	case queue_job.JobStatusFailed:
+		if v.reason == "" {
+			v.reason = "the handler set the status failed"
+		}
+	default:
+		v.reason = fmt.Sprintf("the handler set %v", v.status)
+		v.status = queue_job.JobStatusFailed
+	}
+	return v
+}
+
+// askedBy is the outcome that an error asks for; nil: none.
+func askedBy(err error) *queue_job.Outcome {
+	var asked *queue_job.Outcome
+	errors.As(err, &asked)
+	return asked
+}
+
+// retriesLeft reports whether a job may be retried once more. A number of the job's own wins over its type's.
+func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
+	most := cfg.MaxRetries
+	switch {
+	case row.MaxRetries > store.NotSet:
+		most = int(row.MaxRetries)
+	case !cfg.NeedRetry:
+		return false
+	}
+	return most == queue_job.Unlimited || int(row.Retries) < most
+}
+
+// waitBefore is the wait before a retry, after a number of retries.
+func waitBefore(cfg *queue_job.Config, retries int, err error) (wait time.Duration) {
+	wait = cfg.WaitTime
+	if cfg.RetryTiming != nil {
+		defer func() { _ = recover() }() // a panic leaves it at WaitTime
+		wait = bounded(cfg.RetryTiming(retries, err))
+	}
+	return wait
+}
+
+// bounded is the nearest wait that a job can have: start_time, an int unsigned, ends in 2106.
+func bounded(wait time.Duration) time.Duration {
+	const tenYears = 10 * 365 * 24 * time.Hour
+	return min(max(0, wait), tenYears)
+}
+
+// interrupted is the verdict on a run that failed after its context was ended from here, because the lease was lost or Stop
+// ran out of patience. The job is not to blame: it runs again, and that does not count as a retry.
+func interrupted(cause, err error) verdict {
+	return verdict{status: queue_job.JobStatusRetry, reason: fmt.Sprintf("%v: %v", cause, err)}
+}
+
+// lostTooOften reports whether a job has failed that was lost so often.
+func lostTooOften(cfg *queue_job.Config, lost int16) bool {
+	return cfg.LostLimit > 0 && int(lost) >= cfg.LostLimit
+}
+
+// isSuspect reports whether a job that was lost so often runs alone, so that it takes no neighbour with it: after two losses, or before
+// the last.
+func isSuspect(cfg *queue_job.Config, lost int16) bool {
+	return cfg.LostLimit > 1 && int(lost) >= min(2, cfg.LostLimit-1)
+}
+
+// lostReason names who noticed: the row of the log names who died.
+func lostReason(noticedBy string) string {
+	return "process died while running it; noticed by " + noticedBy
+}
+
+// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
+// or completed elsewhere, if a stop has cut it off, or if the handler has written it.
+func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
+	switch {
+	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
+		return verdict{status: queue_job.JobStatusRetry}, true
+	case t.gone.Load():
+		return verdict{status: queue_job.JobStatusCancelled}, true
+	case t.err != nil:
+		return r.judgeError(t, cause)
+	case bridge.QueueJob.Completed(&t.job):
+		return r.judgeCompleted(t, cause)
+	default:
+		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
+	}
+}
+
+// judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
+// ended by then, so nobody else would give its task back.
+func (r *runner) judgeError(t *task, cause error) (v verdict, dropped bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
+			v, dropped = r.judge(t, cause)
+		}
+	}()
+	switch {
+	case bridge.QueueJob.Completed(&t.job):
+		return r.judgeCompleted(t, cause)
+	case errors.Is(t.err, queue_job.ErrNotOurs):
+		return r.judgeNotOurs(t, cause)
+	default:
+		return r.judgeReturned(t, cause, t.err), false
+	}
+}
+
+// judgeNotOurs is the verdict on a run whose handler has heard that the job is not its any more, mostly before the watch has looked: the
+// job was cancelled, or another run has it. If the table says otherwise, that was about another job, and the run has failed.
+func (r *runner) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
+	row, err := r.standing(t)
+	if err != nil || t.ours(row) {
+		v = r.judgeReturned(t, cause, t.err)
+		v.doubt = t.ID
+		return v, false
+	}
+	return r.countsNoMore(t, row, t.err), true
+}
+
+// countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
+func (b *base) countsNoMore(t *task, row store.Standing, err error) verdict {
+	v, why := verdict{status: queue_job.JobStatusRetry}, "another run has the job"
+	switch status := queue_job.JobStatus(row.Status); {
+	case row == store.Standing{}:
+		why = "the job was deleted"
+	case !status.Pending():
+		v.status, why = queue_job.JobStatusCancelled, fmt.Sprintf("the job is %v", status)
+	}
+	b.Log.Info(b.aboutRun(t), fmt.Sprintf("the run counts no more, %s: %v", why, err))
+	return v
+}
+
+// judgeReturned is the verdict by the handler's error and the status that it set.
+func (r *runner) judgeReturned(t *task, cause, err error) verdict {
+	if ended := t.lease.Context(); err != nil && t.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
+		return interrupted(context.Cause(ended), err)
+	}
+	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
+		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.cfg.Timeout, err)
+	}
+	return decide(&r.cfg, &t.Row, t.job.Status, err)
+}
+
+var (
+	errNotCommitted = errors.New("the transaction that completed the job was not committed")
+	errNotKnown     = errors.New("whether the transaction that completed the job was committed is not known")
+)
+
+// judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
+// the table knows whether that was committed.
+func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
+	err, job := t.err, &t.job
+	row, errRead := r.standing(t)
+	status := queue_job.JobStatus(row.Status)
+	switch {
+	case errRead != nil: // if the transaction was committed, what is written now changes nothing
+		v = interrupted(errRead, errors.Join(errNotKnown, err))
+		v.doubt = t.ID
+		return v, false
+	case t.marked(row) && pending(row):
+		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
+			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
+		}
+		v = r.judgeReturned(t, cause, err)
+		v.doubt = t.ID // the handler may have given up while its commit was under way
+		return v, false
+	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
+		return r.countsNoMore(t, row, err), true
+	case t.marked(row):
+		if err != nil {
+			r.Log.Warn(r.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+		}
+		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
+	case err != nil:
+		return r.countsNoMore(t, row, err), true
+	default: // another holder's
+		return verdict{status: queue_job.JobStatusRetry}, true
+	}
+}
+
+// standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was
+// committed must not be reported as failed.
+func (r *runner) standing(t *task) (store.Standing, error) {
+	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
+	defer cancel()
+	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(StopPatience*3/4, cancel) })()
+	var standing store.Standing // none: the row is gone
+	err := ground.Retry(asking, ground.Backoff{}, func() error {
+		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
+		defer cancel()
+		rows, err := r.Jobs.Standings(statement, []uint64{t.ID})
+		if len(rows) > 0 {
+			standing = rows[0]
+		}
+		return err
+	})
+	if err != nil {
+		return store.Standing{}, context.Cause(t.lease.Context())
+	}
+	return standing, nil
+}
+
+// marked reports whether a row still bears the mark that the task runs under, or was finished under it.
+func (t *task) marked(row store.Standing) bool {
+	return row.Term == t.Term && row.Attempts == t.Attempts
+}
+
+func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).Pending() }

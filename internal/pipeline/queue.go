@@ -1,0 +1,382 @@
+package pipeline
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// queue holds the rows of one job type that wait in memory, within bounds, and knows every row that is in memory in
+// whatever state, so that none is loaded twice.
+//
+//	a row is    in                  it comes by                        and goes by
+//	fresh       level.fresh         offer, back                        pick
+//	timed       level.timed         offer, back: it has a time         pick
+//	suspect     queue.suspects      offer, back: it was lost twice     pickSuspect
+//	parked      keys.parked         pick, parkPicked: no slot          passOn; park, when too many are
+//	unparked    level.unparked      passOn: it has its slot            pick
+//	locked      queue.locked        lock: others have locked it        takeLocked
+//	picked      the dispatcher      pick, pickSuspect                  mark, back, forget
+//	filling     filling.rows        pick: its batch is not full        mark, back
+//	early       workers.early       mark, before its time              start, surplus, takeUnstarted
+//	ready       workers.ready       mark; start, when it is due        next, surplus, takeUnstarted
+//	at work     workers.atWork      next                               ended
+//	unsettled   settler             add, undo, handBack, failLost      write, and then back, backIfRoom or forget
+//	departed    queue.departed      forget                             flush, when no read can show it any more
+//
+// Rows wait in levels, one for each priority. The most urgent go first; one row of a lower level goes after every few of
+// the higher ones, and each level has some room of its own, so that none starves. In a level, fresh rows stand in the
+// order of their ids, timed ones (delayed, continued, retried) in the order in which they fall due; the two are served by
+// turns, and neither may take all the room. Rows that were parked are served by turns with the others when they have their
+// slot. Suspects run alone.
+type queue struct {
+	reads   reads
+	limit   int // rows of all levels; beyond it, a level has only the room of its own
+	perLane int // rows of one lane
+	own     int // rows for which a level has room in any case
+
+	mu       sync.Mutex
+	known    map[uint64]int32 // how many times the row had been changed when it was taken in
+	waiting  int              // rows in the lists below, but departed
+	departed []departed       // forgotten, but a read that began before may still show them
+	levels   [levels]level    // the most urgent first
+	suspects []*task
+	locked   []lockedTask // by the time at which they are looked at
+	keys     keys
+	overflow func() // rows went back to the table; called with the lock held
+}
+
+type departed struct {
+	id   uint64
+	read uint64 // the newest read when it was forgotten
+}
+
+func newQueue(limit int, reads reads) *queue {
+	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
+}
+
+// offer takes a row in. It reports false if there is no room. A row that is in memory already is ignored, unless it was
+// changed while it waits.
+func (q *queue) offer(t *task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+	if changes, ok := q.known[t.ID]; ok {
+		if t.Changes > changes {
+			q.replace(t)
+		}
+		return true
+	}
+	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
+		return false
+	}
+	q.known[t.ID] = t.Changes
+	q.push(t)
+	return true
+}
+
+func (q *queue) push(t *task) {
+	q.waiting++
+	v := &q.levels[levelOf(t.Priority)]
+	switch {
+	case t.suspect:
+		q.suspects = append(q.suspects, t)
+	case t.timed():
+		heap.Push(&v.timed, t)
+	default:
+		v.fresh = append(v.fresh, t)
+	}
+}
+
+// register makes a row known that will not wait in the queue. It reports false if it is in memory already.
+func (q *queue) register(t *task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+	if _, ok := q.known[t.ID]; ok {
+		return false
+	}
+	q.known[t.ID] = t.Changes
+	return true
+}
+
+// knows reports whether a job is in memory, or was until a moment ago.
+func (q *queue) knows(id uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+	_, ok := q.known[id]
+	return ok
+}
+
+// room is how many rows the lane takes now, and how many it takes when it is empty. For a level with few rows, the latter is
+// the level's own room: a page is worth loading even if little is left of the shared room.
+func (q *queue) room(priority int32, timed bool) (now, most int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	level := levelOf(priority)
+	now = q.roomIn(level, timed)
+	if q.levels[level].rows() < q.own {
+		return now, q.own
+	}
+	return now, q.perLane
+}
+
+// leastWithRoom returns the lowest priority down to which fresh rows find room, and whether all priorities do.
+func (q *queue) leastWithRoom() (priority int32, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	priority = store.Priorities[0]
+	for i, p := range store.Priorities {
+		if !q.hasRoom(i, false) {
+			return priority, false
+		}
+		priority = p
+	}
+	return priority, true
+}
+
+func (q *queue) roomIn(level int, timed bool) int {
+	v := &q.levels[level]
+	return min(q.perLane-v.lane(timed), max(q.limit-q.waiting, q.own-v.rows()))
+}
+
+// hasRoom reports whether a lane takes another row. All do if fewer rows wait, wherever they do, than one of them may hold.
+func (q *queue) hasRoom(level int, timed bool) bool {
+	return q.waiting < q.perLane || q.roomIn(level, timed) > 0
+}
+
+// waits is how many rows wait, and how many of them apart from those that are picked by turns: suspects, locked and parked ones.
+func (q *queue) waits() (rows, apart int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting, len(q.suspects) + len(q.locked) + q.keys.rows
+}
+
+// inMemory is how many rows are in memory, in whatever state.
+func (q *queue) inMemory() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
+	return len(q.known)
+}
+
+// pick takes at most n rows that are due and have a slot of their key, few of them long; the others are parked, or go back to
+// the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that
+// was in flight when a process died is taken only if it starts at once: it fails after a few such losses, so it must not be lost again
+// while it waits for a worker. If the next row is one of these and no worker is idle, the pick is blocked.
+func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, blocked bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for long := 0; len(picked) < n && long < longRowsMax; {
+		v := q.next(now, ahead)
+		if v == nil {
+			break
+		}
+		t := v.pick(now, ahead)
+		if t.wasLost() {
+			if len(picked) >= idle {
+				v.putIn(t)
+				return picked, true
+			}
+			n = min(n, idle)
+		}
+		q.waiting--
+		if q.keys.most == 0 || q.keys.take(t) {
+			picked = append(picked, t)
+			if t.HasLong() {
+				long++
+			}
+		} else {
+			q.park(t)
+		}
+	}
+	return picked, false
+}
+
+// next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
+func (q *queue) next(now, ahead int64) (next *level) {
+	for i := range q.levels {
+		v := &q.levels[i]
+		switch {
+		case !v.hasDue(now, ahead):
+		case next == nil:
+			next = v
+		default:
+			if v.passed++; v.passed > passes {
+				next = v
+			}
+		}
+	}
+	return next
+}
+
+// pickSuspect takes one suspect that is due, or nil.
+func (q *queue) pickSuspect(now int64) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, t := range q.suspects {
+		if t.dueMillis <= now && q.keys.take(t) {
+			q.suspects = slices.Delete(q.suspects, i, i+1)
+			q.waiting--
+			return t
+		}
+	}
+	return nil
+}
+
+// nextDue is when the first row that waits in a lane may be picked; false if none waits.
+func (q *queue) nextDue(ahead int64) (due int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.levels {
+		v := &q.levels[i]
+		if len(v.fresh)+len(v.unparked) > 0 {
+			return 0, true
+		}
+		if len(v.timed) > 0 && (!ok || v.timed[0].dueFrom(ahead) < due) {
+			due, ok = v.timed[0].dueFrom(ahead), true
+		}
+	}
+	return due, ok
+}
+
+// nextSuspect is when the first suspect falls due whose key has a slot; false if there is none.
+func (q *queue) nextSuspect() (due int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range q.suspects {
+		if (!ok || t.dueMillis < due) && q.keys.wouldTake(t) {
+			due, ok = t.dueMillis, true
+		}
+	}
+	return due, ok
+}
+
+// back puts picked rows back where they belong, by id or by time, even if there is no room.
+func (q *queue) back(tasks ...*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		q.putIn(t)
+	}
+}
+
+// backIfRoom is back for a row that may as well be read again. It reports false, and forgets the row, if there is no room.
+func (q *queue) backIfRoom(t *task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
+		q.leave(t)
+		q.depart(t)
+		return false
+	}
+	q.putIn(t)
+	return true
+}
+
+func (q *queue) putIn(t *task) {
+	q.waiting++
+	if t.suspect {
+		q.suspects = append(q.suspects, t)
+	} else {
+		q.levels[levelOf(t.Priority)].putIn(t)
+	}
+	q.known[t.ID] = t.Changes
+	q.leaveWaiting(t)
+}
+
+// replace swaps an earlier reading of a row, which waits here with another time, priority or parameters, for a newer one. The
+// mark of the earlier one would fail, but perhaps only after a long wait, and the row may be urgent by now. A row that is being marked
+// or runs is not replaced: its mark fails, or it is read again after its run. Neither is a suspect, or a row that is parked behind
+// another of its key: its turn comes as it was read, and if its mark fails then, it is read again.
+func (q *queue) replace(t *task) {
+	old := q.takeOutLocked(t.ID)
+	for i := 0; old == nil && i < levels; i++ {
+		old = q.levels[i].takeOut(t.ID)
+	}
+	if old != nil {
+		q.known[t.ID] = t.Changes
+		q.waiting--
+		t.hasSlot = old.hasSlot
+		q.push(t)
+	}
+}
+
+// forget lets rows go. A read of the table that begins later may bring them back.
+func (q *queue) forget(tasks ...*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if t.hasSlot {
+			q.leave(t)
+		}
+		q.depart(t)
+	}
+}
+
+// release lets a row go whose run is not ours any more but has not ended: the row may come back and run again. The run keeps
+// its slot of the key. Release reports false if the row was let go before.
+func (q *queue) release(t *task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.depart(t)
+}
+
+// substitute returns a copy of a task that takes its place: the queue does not know the task itself any more.
+func (q *queue) substitute(t *task) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	other := *t
+	t.left = true
+	return &other
+}
+
+func (q *queue) depart(t *task) bool {
+	if t.left {
+		return false
+	}
+	t.left = true
+	newest, oldest := q.reads.Span()
+	if oldest > newest { // no read is under way
+		delete(q.known, t.ID)
+		return true
+	}
+	q.departed = append(q.departed, departed{t.ID, newest})
+	return true
+}
+
+// flush removes departed rows that no read under way can still show.
+func (q *queue) flush() {
+	if len(q.departed) == 0 {
+		return
+	}
+	_, oldest := q.reads.Span()
+	n := 0
+	for n < len(q.departed) && q.departed[n].read < oldest {
+		delete(q.known, q.departed[n].id)
+		n++
+	}
+	q.departed = q.departed[n:]
+}
+
+// clear forgets every waiting row.
+func (q *queue) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	gone := append(q.suspects, q.keys.clear()...)
+	for _, l := range q.locked {
+		gone = append(gone, l.task)
+	}
+	for i := range q.levels {
+		v := &q.levels[i]
+		gone = slices.Concat(gone, v.fresh, v.timed, v.unparked)
+	}
+	for _, t := range gone {
+		q.keys.leave(t)
+		q.depart(t)
+	}
+	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0
+}

@@ -1,0 +1,412 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// settleEvery is the shortest time between the beginnings of two batches, since each statement is a commit. Outcomes gather in that
+// time. The first outcome after a pause does not wait.
+const settleEvery = 8 * time.Millisecond
+
+// settler writes the outcomes of one job type: all that have gathered since the last batch, alike ones in one statement. It
+// keeps an outcome until it is written, or the table says that it is not ours to write any more.
+//
+//	add, undo, handBack, failLost ──► pending ──► batch ──► statements ──► the task is forgotten, or waits again
+//	                                                ▲           │
+//	                                    by turns  failed ◄──────┘ not written
+type settler struct {
+	line   settling
+	permit *Permit
+	errlog *ground.Errlog
+	wake   chan struct{} // the line: something is written
+	log    *attemptLog
+
+	mu      sync.Mutex
+	pending []*outcome // not sent yet
+	awaited bool       // something waits for one of pending
+	failed  failures
+	writing []*outcome    // taken from pending or from failed, and not yet written
+	came    chan struct{} // the first of pending, enough for a statement, one that is awaited, or notes of the log
+
+	// These belong to loop.
+	size  batchSize     // of a batch of pending
+	again bool          // the last batch was of failed
+	took  time.Duration // by the last statement that was answered
+	cuts  int           // statements since then that had no answer in time
+}
+
+// settling is what a settler asks of its line.
+type settling interface {
+	settle(ctx context.Context, st statement) (again, locked []*outcome, err error)
+	logAttempts(ctx context.Context, attempts []store.Attempt) error
+	unsuccessful(t *task, v verdict, started int64) *store.Attempt
+	lost(t *task, outcome string) *store.Attempt
+}
+
+func newSettler(line settling, permit *Permit, errlog *ground.Errlog, wake chan struct{}) *settler {
+	came := make(chan struct{}, 1)
+	log := &attemptLog{send: line.logAttempts, came: came, wake: wake, size: newBatchSize(), wait: ground.Backoff{Longest: logLongest}}
+	return &settler{line: line, permit: permit, errlog: errlog, wake: wake, log: log, came: came, size: newBatchSize()}
+}
+
+// add takes the verdict of a run that has ended.
+func (s *settler) add(t *task, v verdict, started int64) {
+	o := &t.outcome // in the run: it is not allocated apart
+	*o = outcome{task: t, act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
+	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
+		o.log = s.line.unsuccessful(t, v, started)
+	}
+	o.reason = "" // told; alike verdicts for different reasons are written together
+	s.push(o)
+}
+
+// undo takes back the marks of tasks that will not be started, if their rows still bear the lease's term.
+func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
+	for _, t := range tasks {
+		s.permit.giveBack(t)
+		s.push(unmarking(unmark, t, lease))
+	}
+}
+
+// handBack is undo for tasks that are to start later, under the same lease.
+func (s *settler) handBack(lease *keeper.Lease, tasks ...*task) {
+	for _, t := range tasks {
+		s.push(unmarking(handBack, t, lease))
+	}
+}
+
+func unmarking(kind kind, t *task, lease *keeper.Lease) *outcome {
+	return &outcome{task: t, act: act{kind: kind, row: store.Version{Term: lease.Term, Attempts: t.Attempts, Changes: t.Changes}, term: lease.Term}}
+}
+
+// failLost ends a job whose process died once too often, under a lease that has not marked it. The log hears of it with the
+// status: the process may only have been cut off, and may come back to settle the job.
+func (s *settler) failLost(t *task, lease *keeper.Lease) {
+	v := verdict{status: queue_job.JobStatusFailed, doubt: t.ID}
+	s.push(&outcome{
+		task: t, act: act{kind: failLost, row: store.Version{Term: t.Term, Attempts: t.Attempts}, term: lease.Term, verdict: v},
+		log: s.line.lost(t, v.status.String()),
+	})
+}
+
+// push has an outcome written. It does not gather with others if something waits for it: the next job of its key, its own next run, or, after
+// a suspect, the line.
+func (s *settler) push(o *outcome) {
+	s.mu.Lock()
+	s.pending = append(s.pending, o)
+	s.awaited = s.awaited || o.hasSlot || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
+	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.size.rows // the loop waits for others otherwise
+	s.mu.Unlock()
+	if goesOn {
+		ground.Signal(s.came)
+	}
+}
+
+// waiting is how many outcomes are not written yet.
+func (s *settler) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending) + len(s.failed.list) + len(s.failed.locked) + len(s.writing)
+}
+
+// owes reports whether an outcome under a term is not written yet.
+func (s *settler) owes(term int64) bool {
+	under := func(o *outcome) bool { return o.act.term == term }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.pending, under) || s.failed.any(under) || slices.ContainsFunc(s.writing, under)
+}
+
+// loop writes outcomes until ctx ends.
+func (s *settler) loop(ctx context.Context) {
+	var wait ground.Backoff
+	var began time.Time
+	for ctx.Err() == nil {
+		batch, in := s.take(began.Add(settleEvery))
+		if len(batch) == 0 {
+			if s.log.any.Load() {
+				in = min(in, s.log.write(ctx, nil))
+			}
+			ground.Wait(ctx, in, s.came)
+			continue
+		}
+		began = time.Now()
+		switch w := s.write(ctx, batch); {
+		case w.cut > 0: // it has waited long enough
+		case len(w.tried) > 0:
+			ground.Sleep(ctx, wait.Next())
+		default:
+			wait.Reset()
+		}
+	}
+}
+
+// take takes the outcomes that have gathered, or some that have failed; if there are both, by turns. If it takes none, it says when to try
+// again. Outcomes gather up to a moment, unless they fill a statement or one is awaited.
+func (s *settler) take(gathered time.Time) (batch []*outcome, in time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := time.Hour
+	if len(s.failed.list)+len(s.failed.locked) > 0 {
+		again = s.failed.in()
+	}
+	if len(s.pending) == 0 && again > 0 {
+		return nil, again
+	}
+	if in = time.Until(gathered); in > 0 && !s.awaited && len(s.pending) < s.size.rows {
+		return nil, in
+	}
+	if s.again = again <= 0 && (len(s.pending) == 0 || !s.again); s.again {
+		s.writing = s.failed.take()
+	} else {
+		n := min(s.size.rows, len(s.pending))
+		s.writing, s.pending = s.pending[:n:n], s.pending[n:]
+		s.awaited = s.awaited && len(s.pending) > 0
+	}
+	return s.writing, 0
+}
+
+// takeAll takes all outcomes, for the stepper, whose statements nobody waits for.
+func (s *settler) takeAll() []*outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = slices.Concat(s.failed.locked, s.failed.list, s.pending)
+	s.failed.locked, s.failed.list, s.pending, s.awaited, s.took = nil, nil, nil, false, ground.StatementMax
+	return s.writing
+}
+
+// unwritten are the outcomes of a batch that the table does not have.
+type unwritten struct {
+	tried  []*outcome
+	locked []*outcome    // were passed over
+	cut    time.Duration // the last statement had no answer in this time; 0: it had
+	unsent []*outcome    // came after that statement
+}
+
+// write writes a batch. When a statement had no answer in time, it sends no other one: outcomes that came meanwhile go first.
+func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
+	if s.log.any.Load() || slices.ContainsFunc(batch, func(o *outcome) bool { return o.log != nil }) {
+		s.log.write(ctx, batch)
+	}
+	groups, passes := byAct(batch), false
+	if s.again || len(s.failed.list)+len(s.failed.locked) > 0 {
+		passes = s.passes(batch)
+	}
+	for i, group := range groups {
+		sent := time.Now()
+		again, locked, isCut := s.send(ctx, group, passes)
+		w.tried, w.locked = append(w.tried, again...), append(w.locked, locked...)
+		if isCut {
+			w.cut, w.unsent = time.Since(sent), slices.Concat(groups[i+1:]...)
+			break
+		}
+	}
+	if s.log.any.Load() {
+		s.log.write(ctx, nil) // notes of these outcomes: a suspect that runs next could kill the process
+	}
+	s.keep(w)
+	return w
+}
+
+// keep ends a batch. What was not written is sent again.
+func (s *settler) keep(w unwritten) {
+	s.mu.Lock()
+	if s.again {
+		s.failed.after(len(w.tried) == 0, w.cut)
+		w.tried = append(w.tried, w.unsent...)
+	} else {
+		s.size.after(len(w.tried) == 0)
+		s.pending = append(s.pending, w.unsent...)
+	}
+	if len(w.tried) > 0 {
+		s.failed.add(w.tried)
+	}
+	if len(w.locked) > 0 {
+		s.failed.lock(w.locked)
+	}
+	clear(s.writing) // pending may go on in the same array, which would keep the tasks
+	s.writing = nil
+	s.mu.Unlock()
+	ground.Signal(s.wake) // there may be room for marks again, or nothing left to wait for
+}
+
+// send writes alike outcomes in one statement. It returns those that are to be sent again, and those whose rows are locked, and reports
+// whether there was no answer in time.
+func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (again, locked []*outcome, isCut bool) {
+	first := group[0]
+	st := statement{act: first.act, outcomes: group, tasks: tasksOf(group), passes: passes}
+	if st.kind == failLost && !s.log.wait.Failing() { // otherwise the log would hold the status up
+		st.why = first.log
+	}
+	statement, cancel := context.WithTimeout(ctx, s.patience(first, passes))
+	defer cancel()
+	sent := time.Now()
+	again, locked, err := s.line.settle(statement, st)
+	if err == nil {
+		s.took, s.cuts = time.Since(sent), 0
+		s.errlog.On(ctx, "write outcomes", nil)
+		for _, o := range again {
+			o.tries = max(1, o.tries)
+		}
+		for _, o := range locked {
+			o.tries, o.cut = max(1, o.tries), true
+		}
+		return again, locked, false
+	}
+	if isCut = statement.Err() != nil && ctx.Err() == nil; isCut {
+		s.cuts++
+		err = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err)
+	}
+	if !isCut || !first.cut { // the log has not heard of it
+		s.errlog.On(ctx, "write outcomes", err)
+	} else if s.waiting() > 1 { // of a single one, the row is locked
+		s.errlog.Remains("write outcomes", err)
+	}
+	if errors.Is(err, store.ErrNotLogged) {
+		s.log.failed(0)
+	}
+	for _, o := range group {
+		o.tries++
+		o.cut = o.cut || isCut
+	}
+	return group, nil, isCut
+}
+
+// manyCuts is how many statements in a row have no answer in time if it is the database that is slow.
+const manyCuts = 6
+
+// passes reports whether the statements of a batch pass over locked rows: while rows may be locked, so that no statement is left behind in the
+// server, where it would wait for them. A statement that passes is two, and a slow database is sent no more than it must be.
+func (s *settler) passes(batch []*outcome) bool {
+	isCut := func(o *outcome) bool { return o.cut }
+	return (slices.ContainsFunc(batch, isCut) || s.failed.any(isCut)) && s.cuts < manyCuts && s.took < againLongest
+}
+
+// patience is for how long a statement may have no answer. It depends on how often its outcomes were tried, on the time that the last
+// answered statement took, and on how many statements were cut in a row since: if many were, the database is slow.
+func (s *settler) patience(first *outcome, passes bool) time.Duration {
+	slow := 4 * s.took
+	if s.cuts >= manyCuts {
+		slow = max(slow, settleMax<<min(s.cuts-manyCuts, 2))
+	}
+	usual := settleMax
+	switch {
+	case first.cut:
+		usual = againLeast << min(max(0, first.tries-againFinds), 2)
+	case passes: // it waits for no row
+		usual = againLongest
+	}
+	return max(usual, min(slow, ground.StatementMax))
+}
+
+const (
+	settleMax = 3 * time.Second // a statement for outcomes that has no answer by then is cut: somebody may have locked one of its rows
+
+	// While such a statement is sent again, others wait. So it is cut sooner, and then there is a rest.
+	againLeast   = 250 * time.Millisecond
+	againLongest = time.Second      // if the database is not slow
+	againRest    = 10 * time.Second // at most: a statement that was cut goes on in some servers, and keeps a session
+	againOften   = 8                // statements in a row that were cut, until the rests become twice as long
+	againFinds   = 3                // tries, until an outcome stands alone
+	againSure    = 8                // statements in a row that were answered, until larger ones are tried: it was the database, and no row
+	lockedLooks  = time.Second      // from one look at locked rows to the next
+)
+
+// failures are the outcomes of a settler whose statements have failed. They are sent apart from the others: a transaction may have locked
+// their rows, or a trigger refuses one. While a statement waits for a row, no other outcome of the type is written, and when unsettledMax of
+// them wait, none of its jobs starts. So a statement is cut after settleMax.
+//
+//	a statement is cut, or refused ──► locked: the server says which rows are locked; one look a second at a thousand of them
+//	                               └─► list:   it does not say, or refuses a row: statements of an eighth of the size each time,
+//	                                           until each outcome stands alone; after a cut, a rest
+//
+// MySQL and MariaDB do not notice that nobody waits for a statement any more: it keeps a session for up to innodb_lock_wait_timeout. So from
+// the first cut on, as long as rows may be locked, a read that waits for no lock says which rows are free, and only they are written
+// (passOver). If statements have no answer wherever they lead, the database is slow, and they get more time (settler.patience).
+type failures struct {
+	locked []*outcome // by when they are looked at
+	lookAt time.Time  // at some of these
+
+	list     []*outcome // the others, by the number of tries, least first; outcomes that stand alone take turns
+	at       time.Time  // before, none of these is sent
+	answered int        // of these statements, since one has failed
+	cuts     int        // of these statements in a row that had no answer in time
+}
+
+// any reports whether there are outcomes of a kind.
+func (f *failures) any(of func(*outcome) bool) bool {
+	return slices.ContainsFunc(f.locked, of) || slices.ContainsFunc(f.list, of)
+}
+
+// in is how long until some may be sent.
+func (f *failures) in() time.Duration {
+	in := time.Hour
+	if len(f.list) > 0 {
+		in = time.Until(f.at)
+	}
+	if len(f.locked) > 0 {
+		in = min(in, time.Until(f.lookAt))
+	}
+	return in
+}
+
+// take takes those of the next statement. There are some.
+func (f *failures) take() (batch []*outcome) {
+	if n := min(len(f.locked), batchRowsMax); n > 0 && time.Until(f.lookAt) <= 0 {
+		batch, f.locked = f.locked[:n:n], f.locked[n:]
+		f.lookAt = time.Now().Add(lockedLooks)
+		return batch
+	}
+	stage, n := f.list[0].stage(), 0
+	most := max(1, batchRowsMax>>(3*stage))
+	most = min(most<<min(max(0, f.answered-againSure), 10), batchRowsMax)
+	for n < len(f.list) && n < most && f.list[n].stage() == stage {
+		n++
+	}
+	batch, f.list = f.list[:n:n], f.list[n:]
+	return batch
+}
+
+// stage is how often an outcome was tried, until it stands alone.
+func (o *outcome) stage() int { return min(o.tries, againFinds+1) }
+
+// lock keeps outcomes whose rows were found locked.
+func (f *failures) lock(outcomes []*outcome) {
+	if len(f.locked) == 0 {
+		f.lookAt = time.Now().Add(lockedLooks)
+	}
+	f.locked = append(f.locked, outcomes...)
+}
+
+// add keeps other outcomes.
+func (f *failures) add(outcomes []*outcome) {
+	if len(f.list) == 0 {
+		f.answered, f.cuts = 0, 0
+	}
+	f.list = append(f.list, outcomes...)
+	slices.SortStableFunc(f.list, func(a, b *outcome) int { return cmp.Compare(a.stage(), b.stage()) })
+}
+
+// after notes how statements for them ended. If one was cut, that was after a time.
+func (f *failures) after(ok bool, cut time.Duration) {
+	switch {
+	case cut > 0:
+		f.answered, f.cuts = 0, f.cuts+1
+		f.at = time.Now().Add(min(3*cut<<min(f.cuts/againOften, 4), againRest))
+	case ok:
+		f.answered, f.cuts = f.answered+1, 0
+	default:
+		f.answered, f.cuts = 0, 0
+	}
+}

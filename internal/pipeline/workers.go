@@ -1,0 +1,400 @@
+package pipeline
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// workers run the tasks that the dispatcher has marked: no more calls at a time than the capacity allows, and each when the
+// gate admits it. A worker is a goroutine of the pool. It takes one call after the other, and leaves if none may start.
+//
+//	marked ─► early ─► ready ─► at work
+//	          (not due)
+type workers struct {
+	cfg  *queue_job.Config
+	pool Pool
+	work func()        // what a worker does until it leaves
+	wake chan struct{} // of the dispatcher: something about the workers has changed
+
+	mu       sync.Mutex
+	gate     *gate         // of the last lease taken
+	early    dueHeap       // marked, and not due yet
+	ready    []*task       // marked, and waiting for a worker
+	atWork   []*task       // with a worker
+	alive    int           // workers, never more than the capacity
+	lent     int           // workers that runs of earlier holders, elsewhere, stand for
+	coming   int           // workers among them that have not asked for a task yet
+	ending   int           // tasks that have left atWork, and whose outcomes are not with the settler yet
+	runTakes time.Duration // of late
+	ranLast  time.Time     // when a run ended last
+	places   *places       // nil: the process may have as many workers as all its lines
+}
+
+// Pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
+// include idle workers.
+type Pool interface{ Submit(func()) error }
+
+const (
+	markedEarly  = 100 * time.Millisecond // before their time: jobs that fall due in bunches are marked before their second begins
+	aheadMax     = 2 * batchRowsMax       // rows that are marked before a worker is free: a mark fills one half while the workers empty the other
+	earlyMax     = 4 * batchRowsMax       // rows beyond the idle workers, and no more than start within markedEarly
+	surplusAfter = 900 * time.Millisecond // what is marked and waits this long for a worker goes back; a little later, it may not start
+)
+
+// start makes those marked tasks ready that are due by the database's clock, now and since the last start, and starts as many workers as
+// there is work for. Only the dispatcher calls it: the pool may keep it waiting for a goroutine to end, which a goroutine that ends must
+// not wait for.
+func (w *workers) start(now int64, marked ...*task) {
+	w.mu.Lock()
+	w.makeReady(now, marked)
+	more := w.wanted()
+	if w.places != nil {
+		more = w.places.occupy(more)
+	}
+	w.alive += more
+	w.coming += more
+	w.mu.Unlock()
+	w.send(more)
+}
+
+// wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
+func (w *workers) wanted() int {
+	calls := len(w.ready)
+	if w.gate != nil {
+		calls = w.gate.calls(time.Now(), w.ready)
+	}
+	return max(0, min(calls-w.coming, w.most()-w.alive))
+}
+
+// send starts workers that are counted already.
+func (w *workers) send(n int) {
+	for range n {
+		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
+			w.mu.Lock()
+			w.coming--
+			w.alive--
+			w.mu.Unlock()
+			if w.places != nil {
+				w.places.quota.pass(1)
+			}
+		}
+	}
+}
+
+// runHere runs marked tasks in the goroutine that asks for it, due or not.
+func (w *workers) runHere(marked []*task) {
+	w.mu.Lock()
+	w.makeReady(math.MaxInt64, marked)
+	w.alive++
+	w.coming++
+	w.mu.Unlock()
+	w.work()
+}
+
+// makeReady lets workers take the marked tasks that are due, and those that were early and have fallen due. The caller holds the lock.
+func (w *workers) makeReady(now int64, marked []*task) {
+	since := time.Now()
+	w.ready = slices.Grow(w.ready, len(marked))
+	for len(w.early) > 0 && w.early[0].dueMillis <= now {
+		t := heap.Pop(&w.early).(*task)
+		t.since, w.ready = since, append(w.ready, t)
+	}
+	for _, t := range marked {
+		if t.dueMillis > now {
+			heap.Push(&w.early, t)
+		} else {
+			t.since, w.ready = since, append(w.ready, t)
+		}
+	}
+}
+
+// next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has just come
+// takes its first call under the same lock: otherwise it would count as at work already, and its task would seem to need
+// another worker. The caller may keep the list, and change it.
+func (w *workers) next(came bool) (call []*task) {
+	w.mu.Lock()
+	if came {
+		w.coming--
+	}
+	n := min(1, len(w.ready))
+	var now time.Time
+	if w.gate != nil {
+		now = time.Now()
+		n, _ = w.gate.admits(now, w.ready)
+	}
+	if n == 0 || !came && w.places != nil && !w.places.keep() {
+		w.alive--
+		w.mu.Unlock()
+		w.left()
+		return nil
+	}
+	if w.gate != nil {
+		w.gate.enter(now, n)
+		ground.Signal(w.wake) // it admits the next call at another time now
+	}
+	call = w.ready[:n:n]
+	w.ready = w.ready[n:]
+	for _, t := range call {
+		t.index = len(w.atWork)
+		w.atWork = append(w.atWork, t)
+	}
+	w.mu.Unlock()
+	return call
+}
+
+// vanished notes that a worker is gone whose handler called runtime.Goexit.
+func (w *workers) vanished() {
+	w.mu.Lock()
+	w.alive--
+	w.mu.Unlock()
+	w.left()
+}
+
+// left says that a worker has gone. The caller does not hold the lock.
+func (w *workers) left() {
+	ground.Signal(w.wake)
+	if w.places != nil {
+		w.places.quota.pass(1)
+	}
+}
+
+// ended notes that a worker is done with a task, whose handler has returned at a moment; zero: it was not called.
+func (w *workers) ended(t *task, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !at.IsZero() {
+		ground.Smooth(&w.runTakes, t.read+at.Sub(t.started))
+		w.ranLast = at
+	}
+	last := len(w.atWork) - 1
+	w.atWork[t.index] = w.atWork[last]
+	w.atWork[t.index].index = t.index
+	w.atWork[last] = nil
+	w.atWork = w.atWork[:last]
+	w.ending++
+}
+
+// handedOver notes that the settler has the outcome of a task that has left.
+func (w *workers) handedOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending--
+}
+
+// bear reports whether the workers have a task that was marked under a lease. It may say so for a moment too long.
+func (w *workers) bear(lease *keeper.Lease) bool {
+	under := func(t *task) bool { return t.lease == lease }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending > 0 || slices.ContainsFunc(w.atWork, under) || slices.ContainsFunc(w.ready, under) || slices.ContainsFunc(w.early, under)
+}
+
+// running is how many workers, at most, run tasks of a lease.
+func (w *workers) running(lease *keeper.Lease) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.atWork {
+		if t.lease == lease {
+			n++
+		}
+	}
+	return min(n, w.alive)
+}
+
+// most is how many workers there may be if all have a place. The caller holds the lock.
+func (w *workers) most() int { return max(0, w.cfg.WorkerPoolCapacity-w.lent) }
+
+// capacity is how many workers there may be now. The caller holds the lock.
+func (w *workers) capacity() int {
+	if w.places == nil {
+		return w.most()
+	}
+	return min(w.most(), w.alive+w.places.unused)
+}
+
+// cycle is how long a worker takes from one start to the next: it runs, and may have to wait for its turn. It is 0 if nothing has
+// run yet. The caller holds the lock.
+func (w *workers) cycle() time.Duration {
+	if w.runTakes == 0 || w.places == nil {
+		return w.runTakes
+	}
+	return w.runTakes + w.places.turnTakes
+}
+
+// lend sets how many workers are taken by runs that still go on under earlier holders. It reports whether the number has changed.
+func (w *workers) lend(n int) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed = w.lent != n
+	w.lent = n
+	return changed
+}
+
+// room is how many rows to mark now, and how many of them would start at once, if at most most may be marked ahead. More rows are
+// marked ahead only when half of them are gone: each mark is a commit, and a mark for each run that ends would keep the database
+// busy.
+func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	perCall := max(1, w.cfg.BatchSize)
+	capacity := w.capacity()
+	idle := perCall * (capacity - w.alive + w.coming) // rows that start at once if none is ready
+	atOnce = max(0, idle-len(w.ready))
+	ahead := min(aheadMax, most, perCall*aheadOf(capacity, w.cycle(), markTakes))
+	if len(w.ready)-idle > ahead/2 {
+		return 0, atOnce
+	}
+	now := time.Now()
+	if idle <= 0 && now.Sub(w.ranLast) >= surplusAfter {
+		ahead = 0 // the workers are stuck, and nobody knows for how long
+	}
+	rows = max(0, min(batchRowsMax, idle+ahead-len(w.ready)))
+	if w.gate != nil {
+		rows = min(rows, w.gate.marks(now, len(w.ready)))
+	}
+	return rows, atOnce
+}
+
+// aheadOf says for how many calls to mark rows ahead of idle workers so that no worker waits for a mark: as many as the
+// workers finish during a few marks. One mark takes a few times as long as another, and calls end in bunches, for timers and
+// the scheduler wake several at a time.
+//
+// A row that is marked cannot be changed, and counts as lost if the process dies. So no row is marked that is not about to
+// start: if runs are long, the workers wait for a mark, which is short beside a run.
+func aheadOf(workers int, runTakes, markTakes time.Duration) int {
+	const marks, bunch, soon = 5, time.Millisecond, 250 * time.Millisecond
+	if runTakes <= 0 {
+		return 0 // nothing has run yet
+	}
+	perWorker := min(marks*float64(markTakes+bunch), float64(soon)) / float64(runTakes)
+	if float64(workers)*float64(soon) < float64(runTakes) {
+		return 0
+	}
+	return int(min(aheadMax, math.Ceil(float64(workers)*perWorker)))
+}
+
+// roomForEarly is how many rows to mark before their time. If a rate decides who may start, there is no room: an early row
+// would take the turn of another.
+func (w *workers) roomForEarly() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate != nil {
+		return 0
+	}
+	capacity, most := w.capacity(), earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
+	switch cycle := w.cycle(); {
+	case cycle > 0:
+		most = min(most, int(time.Duration(capacity)*markedEarly/cycle))
+	case w.places != nil:
+		most = 0
+	}
+	return max(0, min(batchRowsMax, capacity-w.alive+w.coming+most-len(w.ready)-len(w.early)))
+}
+
+// surplus takes marked tasks that will not start soon: a marked row cannot be changed, and counts as lost if the process dies.
+// If the database's clock, in milliseconds, was set back, the early tasks are surplus too.
+func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	surplus = w.waitsTooLong(now)
+	if len(w.early) > 0 && w.early[0].dueMillis > database+surplusAfter.Milliseconds() {
+		surplus = append(surplus, w.early...)
+		w.early = nil
+	}
+	return surplus
+}
+
+// waitsTooLong takes the ready tasks when the first of them has waited for long, because runs have turned out to be slow.
+// The caller holds the lock.
+func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
+	waited := w.readyFor(now)
+	if waited < surplusAfter {
+		return nil
+	}
+	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter && w.places != nil {
+		w.places.turnTakes = max(w.places.turnTakes, stuck)
+	} else if stuck >= surplusAfter { // no run has ended since
+		w.runTakes = max(w.runTakes, stuck)
+	}
+	surplus, w.ready = w.ready, nil
+	return surplus
+}
+
+// readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
+// idle. The caller holds the lock.
+func (w *workers) readyFor(now time.Time) time.Duration {
+	if len(w.ready) == 0 || w.alive-w.coming < w.capacity() || w.alive < w.most() && !w.places.lacking() {
+		return 0
+	}
+	return max(1, now.Sub(w.ready[0].since))
+}
+
+// nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have
+// waited too long. It is an hour if there are none.
+func (w *workers) nextDue(database int64) time.Duration {
+	wait := time.Hour
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.early) > 0 {
+		wait = min(wait, time.Duration(w.early[0].dueMillis-database)*time.Millisecond, surplusAfter)
+	}
+	switch waited := w.readyFor(time.Now()); {
+	case waited == 0:
+	case waited < surplusAfter:
+		wait = min(wait, surplusAfter-waited)
+	default:
+		wait = min(wait, surplusAfter)
+	}
+	return wait
+}
+
+// keepWaiting reports whether marked tasks wait: for their time, or for a worker that is not on its way.
+func (w *workers) keepWaiting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.early) > 0 || len(w.ready) > w.coming
+}
+
+// takeUnstarted takes all tasks that no worker has taken yet.
+func (w *workers) takeUnstarted() []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	unstarted := append(w.ready, w.early...)
+	w.ready, w.early = nil, nil
+	return unstarted
+}
+
+// quiet reports whether nothing is marked or runs.
+func (w *workers) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.alive == 0 && len(w.ready) == 0 && len(w.early) == 0
+}
+
+// marked returns the tasks, ready or at work, that have a property.
+func (w *workers) marked(of func(*task) bool) (tasks []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, list := range [][]*task{w.ready, w.atWork} {
+		for _, t := range list {
+			if of(t) {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// busy reports whether a task waits for a worker or is with one.
+func (w *workers) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.atWork)+len(w.ready) > 0
+}
