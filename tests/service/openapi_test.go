@@ -188,7 +188,14 @@ func (o *openAPI) fits(schema any, value any, at string) (wrong []string) {
 // checked sends a request and holds the answer against what the operation says of its status.
 func (o *openAPI) checked(t *testing.T, api *instance, op *operation, want int, method, path, body string) {
 	t.Helper()
-	got := api.send(want, method, path, body)
+	var got answer
+	await(t, "the task of an earlier request is being sent", func() bool { // the answer says when to try again
+		got = api.try(method, path, body)
+		return want == http.StatusConflict || got.StatusCode != http.StatusConflict || got.json("code") != "in-flight"
+	})
+	if got.StatusCode != want {
+		t.Fatalf("%s %s: %d, want %d: %s", method, path, got.StatusCode, want, got.text)
+	}
 	response, _ := o.answer(op, want) // instance.try has seen to it that it is announced
 	if len(response.Content) == 0 {
 		if len(got.text) > 0 {
