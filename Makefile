@@ -53,7 +53,7 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 # Most of the time, a test waits, so that many run at a time. A test that measures how soon something happens is not parallel and
 # runs alone. Nor does another package run beside those that make test-all runs at full length, or beside the browser: -p 1.
 AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
-IN_FULL := -json -count=1 -p 1 -parallel 16 -timeout 60m
+IN_FULL := -json -count=1 -p 1 -parallel 8 -timeout 60m
 
 # The names of databases, however deep they stand in a test's name, and what is added to them.
 NOT_ON = -skip "/^($(1))$$|//^($(1))$$$(2)"
