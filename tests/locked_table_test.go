@@ -24,6 +24,9 @@ func TestLockedRowsOfAnyTableHoldUpNoOtherType(t *testing.T) {
 		{"async_job_act_tab", ""},
 	}
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		if d.Name == "TiDB" {
+			t.Skip("left out: TiDB cannot leave out locked rows, so its statements wait")
+		}
 		migrate(t, d)
 		const bound, startBound = 3 * time.Second, 5 * time.Second // before, it was as long as the lock
 		var ran runs
