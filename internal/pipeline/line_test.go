@@ -144,7 +144,7 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 		l.settler.keep(unwritten{tried: take(2), cut: time.Second})
 		take(5)
 		l.settler.keep(unwritten{})
-		time.Sleep(3*time.Second - 1)
+		time.Sleep(lockedLooks - 1)
 		if _, in := l.settler.take(time.Time{}); in != 1 {
 			t.Errorf("it is sent again in %v", in)
 		}

@@ -223,7 +223,7 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 func (s *settler) keep(w unwritten) {
 	s.mu.Lock()
 	if s.again {
-		s.failed.after(len(w.tried) == 0, w.cut)
+		s.failed.after(len(w.tried) == 0, w.cut, w.cut > 0 && s.passes(w.tried))
 		w.tried = append(w.tried, w.unsent...)
 	} else {
 		s.size.after(len(w.tried) == 0)
@@ -398,12 +398,17 @@ func (f *failures) add(outcomes []*outcome) {
 	slices.SortStableFunc(f.list, func(a, b *outcome) int { return cmp.Compare(a.stage(), b.stage()) })
 }
 
-// after notes how statements for them ended. If one was cut, that was after a time.
-func (f *failures) after(ok bool, cut time.Duration) {
+// after notes how statements for them ended. If one was cut, that was after a time, and it may go on waiting in the server. So there is a long rest.
+// The first is short, if the next statement passes over locked rows.
+func (f *failures) after(ok bool, cut time.Duration, passes bool) {
 	switch {
 	case cut > 0:
 		f.answered, f.cuts = 0, f.cuts+1
-		f.at = time.Now().Add(min(3*cut<<min(f.cuts/againOften, 4), againRest))
+		rest := lockedLooks
+		if !passes || f.cuts > 1 {
+			rest = min(3*cut<<min(f.cuts/againOften, 4), againRest)
+		}
+		f.at = time.Now().Add(rest)
 	case ok:
 		f.answered, f.cuts = f.answered+1, 0
 	default:
