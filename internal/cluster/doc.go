@@ -48,6 +48,6 @@
 //
 // # What it asks of others
 //
-// Process has the tables, the keeper that renews the leases, and what the process wants to hear. A Member is made by Members; the engine's
-// lines are members. Package share has the rules of sharing, and proves that instances do not hand a lease round for ever.
+// Process has the tables, the keeper that renews the leases, and what the process wants to hear. Members makes a Member for each
+// seat; the engine has them. Package share has the rules of sharing, and the proof that leases come to rest.
 package cluster

@@ -21,8 +21,8 @@ type Layouts interface {
 
 // laying is what an instance does about types that are divided anew.
 type laying struct {
-	busy  atomic.Bool // a goroutine does the next steps; the rest is its
-	again map[int32]*later
+	busy  atomic.Bool      // a goroutine does the next steps; the rest is its
+	again map[int32]*later // by job types
 }
 
 // later is when a step is tried again that has failed.
@@ -64,21 +64,21 @@ func (c *Coordinator) doSteps(ctx context.Context, steps []step) {
 	defer c.laying.busy.Store(false)
 	for _, s := range steps {
 		again := c.laying.again[s.jobType]
-		if again == nil {
-			again = &later{Backoff: ground.Backoff{First: takeMax, Longest: endLongest}}
-			c.laying.again[s.jobType] = again
-		}
-		if time.Now().Before(again.at) {
+		if again != nil && time.Now().Before(again.at) {
 			continue
 		}
 		statement, cancel := context.WithTimeout(ctx, takeMax)
 		err := s.do(statement)
 		cancel()
-		if c.Errlog.On(ctx, "divide types", err) {
-			again.at = time.Now().Add(again.Next())
-		} else {
+		if !c.Errlog.On(ctx, "divide types", err) {
 			delete(c.laying.again, s.jobType)
+			continue
 		}
+		if again == nil {
+			again = &later{Backoff: ground.Backoff{First: takeMax, Longest: endLongest}}
+			c.laying.again[s.jobType] = again
+		}
+		again.at = time.Now().Add(again.Next())
 	}
 }
 

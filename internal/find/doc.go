@@ -20,7 +20,7 @@
 // tail has passed its id, and a row that falls due more than three seconds from now. The sweep needs no memory: it asks the due index for
 // whatever is pending and due, of all types in one statement. Both stop at a full sink: the row stays in the table, the sink's Backlog is
 // behind, and from then on the sweep leaves this type to the loader. The loader goes through the lanes of the due index, round after
-// round, until it comes to their ends and nothing was turned away in the meantime. Then the sweep has the type again.
+// round. If it reaches their ends, and the sink had room for every row of that round, the sweep has the type again.
 //
 // # The first look
 //

@@ -22,8 +22,8 @@ const (
 	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
 )
 
-// HeedCancellations ends the contexts of runs whose rows are not ours any more, and keeps others from starting. The lines are those of one
-// database. Its reads end with life.
+// HeedCancellations reads the rows of marked jobs. If somebody has taken a row from us, its run's context ends, or its run does not start. The
+// lines are lines of one database. The reads end with life.
 func HeedCancellations(life context.Context, lines []*Line) error {
 	var unseen []*task
 	for _, l := range lines {

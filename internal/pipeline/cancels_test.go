@@ -265,7 +265,7 @@ func TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart(t *test
 	}
 }
 
-// allow has a line hear the answer to a question that is sent so long from now: that its type is not paused.
+// allow tells a line that its type is not paused, as the answer to a question that was sent at now + in.
 func (l *Line) allow(in time.Duration) { l.Hear(false, time.Now().Add(in), 0) }
 
 func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {

@@ -71,9 +71,9 @@ type reads interface {
 
 // Backlog is what a line says of rows that are not in memory and are to run. Somebody else loads them.
 type Backlog interface {
-	Abandoned(row *store.Row) bool       // it is one of those that are left alone …
-	Bounds() (before int64, upTo uint64) // … since they fell due before this second, up to this row
-	LeftAlone() int                      // how many these are
+	Abandoned(row *store.Row) bool       // the row is left alone, since it fell due too long ago …
+	Bounds() (before int64, upTo uint64) // … before this second, and its id is not above this one
+	LeftAlone() int                      // how many such rows there are
 	Fell()                               // there was no room for a row
 	LetGo()                              // a row has left the memory, or was never taken in, and is to run
 	PassOver(term int64)                 // a row was left alone, since what was marked under its term still runs …

@@ -241,8 +241,7 @@ func (s *settler) keep(w unwritten) {
 	ground.Signal(s.wake) // there may be room for marks again, or nothing left to wait for
 }
 
-// send writes alike outcomes in one statement. It returns those that are to be sent again, and those whose rows are locked, and reports
-// whether there was no answer in time.
+// send writes outcomes of one kind in one statement. Some are to be sent again, and some have locked rows. isCut: there was no answer in time.
 func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (again, locked []*outcome, isCut bool) {
 	first := group[0]
 	st := statement{act: first.act, outcomes: group, tasks: tasksOf(group), passes: passes}
@@ -361,7 +360,7 @@ func (f *failures) in() time.Duration {
 	return in
 }
 
-// take takes those of the next statement. There are some.
+// take takes the outcomes of the next statement. The list is not empty, or locked rows are to be looked at.
 func (f *failures) take() (batch []*outcome) {
 	if n := min(len(f.locked), batchRowsMax); n > 0 && time.Until(f.lookAt) <= 0 {
 		batch, f.locked = f.locked[:n:n], f.locked[n:]

@@ -27,7 +27,7 @@
 // what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more leases of the type,
 // or one more of the type and two more in all. The holder gives the lease only if its own picture agrees.
 //
-// The gifts come to an end: let S be the number of shards that an instance has of one type, and H the number of leases that it has in
+// The instances stop giving: let S be the number of shards that an instance has of one type, and H the number of leases that it has in
 // all. A gift lowers the sum of S² over all instances and types; or it leaves that sum as it is, and lowers the sum of H² over all
 // instances. Both sums are whole numbers.
 //
@@ -42,7 +42,7 @@
 // # Layouts
 //
 // A layout says into how many shards a type is divided. Its number only grows. A lease can be taken only for the layout in its row. If the
-// layout of a type changes, each holder closes the lease that it has, any instance closes those that are free, and when all are closed, any
-// instance opens the leases of the new layout. So leases of two layouts are never held at a time, whoever dies or comes late. Change
+// layout of a type changes, each holder closes its own lease, and any instance closes free leases. When all are closed, any instance opens the
+// leases of the new layout. So leases of two layouts are never held at a time, whoever dies or comes late. Change
 // lists the next steps. Each step can be sent late, and more than once.
 package share

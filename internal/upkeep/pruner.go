@@ -37,11 +37,11 @@ type Archive func(context.Context, []queue_job.Archived) error
 // key, from the first row to the first page of rows that are too young, under a lease that one instance gets in retainEvery. Rows
 // at the beginning that are kept for ever are read once a day.
 //
-//	id 1 … settled ─ kept for ever, read once a day ─┤ page │ page │ page ──► until a page is too young
+//	id 1 … settled ─ kept for ever, read once a day ─┤ page │ page │ page ──► stops at the first page that is too young
 //	                                                    │
 //	          FindOld ──► the archive, if there is one ─┴──► DeleteOld: rows, then their attempts ──► attempts whose row is gone
 //
-// No index has the time at which a job came to its end, and none is needed: ids grow with time. The lease only saves work: a row is deleted
+// No index has the time at which a job ended. It needs none, since ids grow with time. The lease only saves work: a row is deleted
 // only if it is final and old at that moment, so any number of pruners are safe. A row that cannot be archived stays.
 type pruner struct {
 	*Base

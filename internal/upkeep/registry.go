@@ -66,7 +66,7 @@ func Claim(ctx context.Context, table Registry, configs []queue_job.Config) (oth
 }
 
 // Register is the task that writes into the table how the types are run, and what they are called. A name stays as it was written first;
-// settings are those of the instance that started last, and what is there already is not written. It is done once, and nothing waits for it.
+// the instance that started last writes its settings, unless they are in the table already. It is done once, and nothing waits for it.
 // Then is told which types turn out to be others', as Claim would have said. Statements are given up when patience ends.
 func Register(b *Base, table Registry, patience context.Context, configs []queue_job.Config, kept queue_job.Retention,
 	then func(ctx context.Context, others map[int32]error)) *Task {
