@@ -23,6 +23,11 @@ func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
 		if got := b.Abandoned(&c.row); got != c.want {
 			t.Errorf("%s: left alone %v, want %v", c.name, got, c.want)
 		}
+		shelf := &shelf{room: 1, backlog: b, rows: map[uint64]store.Row{}}
+		in := &Intake{sink: shelf, backlog: b}
+		if accepted := in.offer(&c.row); !accepted || b.Behind() || (shelf.InMemory() == 0) != c.want {
+			t.Errorf("%s: accepted %v, behind %v, %d rows in memory", c.name, accepted, b.Behind(), shelf.InMemory())
+		}
 	}
 	if unlimited := NewBacklog(0, upTo); unlimited.Abandoned(&store.Row{ID: 1}) {
 		t.Error("no limit, and left alone")

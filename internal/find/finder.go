@@ -52,7 +52,6 @@ type Finder struct {
 	Process
 	reads *Reads
 	tail  tail
-	jobAt atomic.Int64                    // when a job was found last, since ground.Epoch
 	here  atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
 
 	mu      sync.Mutex
@@ -64,9 +63,8 @@ type Finder struct {
 
 // New returns a finder that numbers its reads in reads. Its tail has seen the rows up to an id.
 func New(p Process, reads *Reads, newest uint64) *Finder {
-	f := &Finder{Process: p, reads: reads, tail: tail{wake: make(chan struct{}, 1)}}
+	f := &Finder{Process: p, reads: reads, tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}
 	f.tail.above.Store(newest)
-	f.hasJob()
 	return f
 }
 
@@ -112,6 +110,14 @@ func (in *Intake) end() {
 	defer in.finder.mu.Unlock()
 	in.ended.Store(true)
 	in.finder.changed = true
+}
+
+// offer offers a row to the sink, unless it is left alone. False: the sink has no room for it.
+func (in *Intake) offer(row *store.Row) (accepted bool) {
+	if in.backlog.since.Load() != 0 && in.backlog.Abandoned(row) {
+		return true
+	}
+	return in.sink.Offer(row)
 }
 
 // over reports whether nobody marks rows under the lease any more.
@@ -181,4 +187,37 @@ func (f *Finder) holding(list intakes) context.Context {
 		}
 	}
 	return f.Life
+}
+
+// Reads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that has
+// been finished here since. So the id of a forgotten job stays known until every read that began before is over.
+type Reads struct {
+	mu     sync.Mutex
+	last   uint64   // number of the read that began last
+	active []uint64 // numbers of the reads that are under way, ascending
+}
+
+// Begin numbers a read; the function ends it.
+func (r *Reads) Begin() (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	number := r.last
+	r.active = append(r.active, number)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		i, _ := slices.BinarySearch(r.active, number)
+		r.active = slices.Delete(r.active, i, i+1)
+	}
+}
+
+// Span returns the number of the newest read and that of the oldest one under way, or a later one if none is.
+func (r *Reads) Span() (newest, oldest uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.active) == 0 {
+		return r.last, r.last + 1
+	}
+	return r.last, r.active[0]
 }

@@ -51,14 +51,11 @@ func (s *shelf) Offer(row *store.Row) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.rows[row.ID]
-	switch {
-	case s.backlog.Abandoned(row):
-	case !known && len(s.rows) == s.room:
+	if !known && len(s.rows) == s.room {
 		s.backlog.Fell()
 		return false
-	default:
-		s.rows[row.ID] = *row
 	}
+	s.rows[row.ID] = *row
 	return true
 }
 

@@ -132,7 +132,7 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 // take offers a page of a round that asked for up to limit rows.
 func (l *loader) take(r *round, page []store.Row, limit int) {
 	took := 0
-	for took < len(page) && (l.others(&page[took]) || l.sink.Offer(&page[took])) {
+	for took < len(page) && (l.others(&page[took]) || l.offer(&page[took])) {
 		r.at.StartTime, r.at.ID = page[took].StartTime, page[took].ID
 		took++
 	}

@@ -61,3 +61,20 @@ func (f *Finder) look(looks *ground.Looks, list intakes) error {
 	}
 	return nil
 }
+
+// lookBehind has the intakes looked at for which the tail's last reading was not: if a row of theirs was committed between their first
+// look and that reading, neither has seen it.
+func (f *Finder) lookBehind(ctx context.Context, now, readFor intakes) {
+	read := map[*Intake]bool{}
+	for _, in := range readFor {
+		read[in] = true
+	}
+	f.mu.Lock()
+	for _, in := range now {
+		if !read[in] {
+			f.unseen = append(f.unseen, in)
+		}
+	}
+	f.mu.Unlock()
+	f.Go(func() { f.Look(ctx) })
+}

@@ -131,8 +131,8 @@ func (f *Finder) sweepOnce(looks *ground.Looks, list intakes) (full map[int32]bo
 		if row.ID < newest && row.CreateTime >= justNow && !in.sink.Knows(row.ID) {
 			f.tail.gaps.follow(row.ID, newest, now) // the tail has missed it
 		}
-		f.hasJob()
-		in.sink.Offer(row)
+		f.tail.swept.Store(true)
+		in.offer(row)
 	}
 	return full, len(rows) > 0, nil
 }

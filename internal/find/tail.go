@@ -1,7 +1,6 @@
 package find
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -14,12 +13,13 @@ import (
 
 const (
 	tailRowsMax = 2000
-	tailCrowd   = 32                     // rows of other types in one poll: then the next one asks first which ids are taken
 	tailFast    = 2 * time.Millisecond   // between polls while there is traffic
 	tailQuiet   = 25 * time.Millisecond  // when there has been none for a while, so that most polls find nothing
 	tailSlow    = 100 * time.Millisecond // when there has been none for a second
 	tailAtRest  = 250 * time.Millisecond // when there has been no job for a while, which tail.rests knows
 )
+
+var tailAgain = ground.Backoff{First: 2 * tailSlow} // after polls that have failed
 
 // tail finds new rows of all types by their ids, with one query by primary key. It is the fast path: milliseconds
 // apart while there is traffic. What it misses, the sweep finds.
@@ -27,7 +27,9 @@ type tail struct {
 	above atomic.Uint64 // the largest id seen
 	born  int64         // when its row was created; 0: not known
 	gaps  gaps
-	crowd int // rows of other types that the last poll saw
+	crowd int         // rows of other types that the last poll saw
+	jobAt time.Time   // when a job was found last
+	swept atomic.Bool // a sweep has found one since
 	looks ground.Looks
 	wake  chan struct{} // there is somebody to look for
 }
@@ -36,7 +38,7 @@ type tail struct {
 func (f *Finder) Follow(ctx context.Context) {
 	added, stopListening := wake.Listen()
 	defer stopListening()
-	delay, again, following := tailFast, ground.Backoff{First: 2 * tailSlow}, false
+	delay, again, following := tailFast, tailAgain, false
 	for ctx.Err() == nil {
 		list := f.intakes()
 		if len(list) == 0 && !f.Strays.Wanted() {
@@ -58,7 +60,7 @@ func (f *Finder) Follow(ctx context.Context) {
 			found, err = f.poll(list, delay >= tailQuiet)
 		}
 		if err == nil {
-			again.Reset()
+			again = tailAgain
 		}
 		if now := f.intakes(); err == nil && !slices.Equal(now, list) {
 			f.lookBehind(ctx, now, list)
@@ -67,9 +69,8 @@ func (f *Finder) Follow(ctx context.Context) {
 		case f.Errlog.On(ctx, "look for new jobs", err):
 			delay = again.Next()
 		case found:
-			f.hasJob()
-			delay = tailFast
-		case delay >= tailSlow && f.jobless(f.tail.rests()):
+			delay, f.tail.jobAt = tailFast, time.Now()
+		case delay >= tailSlow && f.tail.rests() && f.Idle():
 			delay = tailAtRest
 		default:
 			delay = min(delay*9/8, tailSlow)
@@ -78,40 +79,6 @@ func (f *Finder) Follow(ctx context.Context) {
 			delay = tailFast
 		}
 	}
-}
-
-// lookBehind has the intakes looked at for which the tail's last reading was not: if a row of theirs was committed between their first
-// look and that reading, neither has seen it.
-func (f *Finder) lookBehind(ctx context.Context, now, readFor intakes) {
-	read := map[*Intake]bool{}
-	for _, in := range readFor {
-		read[in] = true
-	}
-	f.mu.Lock()
-	for _, in := range now {
-		if !read[in] {
-			f.unseen = append(f.unseen, in)
-		}
-	}
-	f.mu.Unlock()
-	f.Go(func() { f.Look(ctx) })
-}
-
-// hasJob notes that there is a job.
-func (f *Finder) hasJob() { f.jobAt.Store(int64(time.Since(ground.Epoch))) }
-
-// jobless reports whether no job has come, waited or run for this span of time.
-func (f *Finder) jobless(span time.Duration) bool {
-	return time.Since(ground.Epoch)-time.Duration(f.jobAt.Load()) >= span && f.Idle()
-}
-
-// rests is for how long there must have been no job before the tail looks for new ones at rest. In a crowd, each look costs the
-// server more.
-func (t *tail) rests() time.Duration {
-	if t.crowd > tailCrowd {
-		return 10 * time.Second
-	}
-	return time.Minute
 }
 
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
@@ -133,29 +100,6 @@ func (f *Finder) newest(list intakes) (id uint64, err error) {
 	return id, err
 }
 
-// wanted says for which rows there is room. A type whose sink is full falls behind; its more urgent rows may still have room. The
-// types stand in order, so that a driver that prepares each text once knows this one.
-func (list intakes) wanted() (wanted []store.Wanted) {
-	from := map[int32][]int32{}
-	for i := 0; i < len(list); {
-		jobType, lowest := list[i].JobType, store.Priorities[0]
-		for ; i < len(list) && list[i].JobType == jobType; i++ {
-			least, all := list[i].sink.Room()
-			if !all {
-				list[i].backlog.Fell()
-			}
-			lowest = min(lowest, least)
-		}
-		from[lowest] = append(from[lowest], jobType)
-	}
-	for _, priority := range store.Priorities {
-		if types := from[priority]; len(types) > 0 {
-			wanted = append(wanted, store.Wanted{From: priority, Types: types})
-		}
-	}
-	return wanted
-}
-
 // poll reads what is new and offers it. Rows for which there is no room come without their parameters, and the loader will bring
 // them. It reports whether there may be more soon: rows of other types are not ours to hurry for.
 func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
@@ -165,7 +109,12 @@ func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 	if f.tail.gaps.n.Load() > 0 {
 		gaps = f.tail.gaps.ask(now)
 	}
-	rows, err := f.readTail(list, above, gaps, quiet || f.tail.crowd > tailCrowd)
+	var rows []store.TailRow
+	if quiet || f.tail.crowd > tailCrowd {
+		rows, err = f.readTaken(list, above, gaps)
+	} else {
+		rows, err = f.readTail(list, above, gaps, list.wanted())
+	}
 	if err != nil {
 		return false, err
 	}
@@ -204,56 +153,47 @@ func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 		case late:
 			f.tail.gaps.goOn(row.ID, now)
 		}
-		in.sink.Offer(&row.Row)
+		in.offer(&row.Row)
 	}
 	f.tail.above.CompareAndSwap(above, last)
 	return found || len(rows) == tailRowsMax, nil
 }
 
-// readTail reads the rows from an id on, and those in the gaps. If few of them will be of the list's types, a look comes first that
-// asks only which ids are taken, and mostly is the only one: of other rows, nothing else matters.
-func (f *Finder) readTail(list intakes, above uint64, gaps []store.Gap, few bool) (rows []store.TailRow, err error) {
-	look := func(from uint64, gaps []store.Gap, wanted []store.Wanted) (rows []store.TailRow, err error) {
-		err = f.tail.looks.Look(f.holding(list), func(ctx context.Context) (err error) {
-			rows, err = f.Tables.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
-			return err
-		})
-		return rows, err
-	}
-	if !few {
-		return look(above, gaps, list.wanted())
-	}
-	rows, err = look(above, gaps, nil)
-	var ours []uint64
-	for i := range rows {
-		if rows[i].ID != above && list.of(&rows[i].Row) != nil {
-			ours = append(ours, rows[i].ID)
-		}
-	}
-	if err != nil || len(ours) == 0 {
-		return rows, err
-	}
-	from, below := runs(ours)
-	whole, err := look(from, below, list.wanted())
-	for i := range rows {
-		if j, found := slices.BinarySearchFunc(whole, rows[i].ID, func(row store.TailRow, id uint64) int { return cmp.Compare(row.ID, id) }); found {
-			rows[i] = whole[j]
-		}
-	}
+// readTail reads the rows from an id on, and those in the gaps.
+func (f *Finder) readTail(list intakes, from uint64, gaps []store.Gap, wanted []store.Wanted) (rows []store.TailRow, err error) {
+	err = f.tail.looks.Look(f.holding(list), func(ctx context.Context) (err error) {
+		rows, err = f.Tables.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
+		return err
+	})
 	return rows, err
 }
 
-// runs returns the last of the ids, and the runs of ids below it. If these are too many for one statement, the last one goes on
-// over the rest.
-func runs(ids []uint64) (last uint64, below []store.Gap) {
-	for _, id := range ids[:len(ids)-1] {
-		if n := len(below); n > 0 && (below[n-1].To+1 == id || n == gapsMax) {
-			below[n-1].To = id
-		} else {
-			below = append(below, store.Gap{From: id, To: id})
+// wanted says for which rows there is room: for all of a type, unless a sink of it had none for a row. Then there may still be room for
+// the more urgent ones. The types stand in order, so that a driver that prepares each text once knows this one.
+func (list intakes) wanted() (wanted []store.Wanted) {
+	leastUrgent := store.Priorities[len(store.Priorities)-1]
+	from := map[int32][]int32{}
+	for i := 0; i < len(list); {
+		jobType, lowest := list[i].JobType, store.Priorities[0]
+		for ; i < len(list) && list[i].JobType == jobType; i++ {
+			if !list[i].backlog.behind.Load() {
+				lowest = leastUrgent
+				continue
+			}
+			least, all := list[i].sink.Room()
+			if !all {
+				list[i].backlog.Fell()
+			}
+			lowest = min(lowest, least)
+		}
+		from[lowest] = append(from[lowest], jobType)
+	}
+	for _, priority := range store.Priorities {
+		if types := from[priority]; len(types) > 0 {
+			wanted = append(wanted, store.Wanted{From: priority, Types: types})
 		}
 	}
-	return ids[len(ids)-1], below
+	return wanted
 }
 
 // sameTable reports whether the newest row that was seen is still there. If not, somebody has deleted it, or the table

@@ -176,11 +176,11 @@ func TestATailAmongManyForeignRowsReadsItsOwnOnly(t *testing.T) {
 	add(1, own) // 106
 	add(1, foreign)
 	poll("taken from 68, in []", "rows from 106, in [{74 75}]")
-	if rests := f.tail.rests(); rests != 10*time.Second {
+	if rests := f.tail.restsAfter(); rests != 10*time.Second {
 		t.Errorf("among many foreign rows, it rests after %v", rests)
 	}
 	poll("taken from 107, in []") // many were foreign; none came
-	if rests := f.tail.rests(); rests != time.Minute {
+	if rests := f.tail.restsAfter(); rests != time.Minute {
 		t.Errorf("among few, it rests after %v", rests)
 	}
 	poll("rows from 107, in []")

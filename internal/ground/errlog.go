@@ -63,19 +63,6 @@ func NewErrlog(log logger.Logger, about context.Context, full func() int) *Errlo
 	return &Errlog{log: log, about: about, full: full, stuck: map[string]*Standstill{}}
 }
 
-// On notes the error of a loop's statement, or its success, and reports whether it was an error. Doing says in a few words
-// what the loop does, for the log. The log does not hear of errors after the end of ctx.
-func (e *Errlog) On(ctx context.Context, doing string, err error) bool {
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		e.failed(doing, err)
-	case e.any.Load():
-		e.succeeded(doing)
-	}
-	return err != nil
-}
-
 // Blame adds to an error what it is due to, if that is not the database: while a pool has no connection to lend, a statement is not
 // even sent.
 func (e *Errlog) Blame(err error) (_ error, usedUp bool) {

@@ -95,6 +95,19 @@ func (k *Looks) Look(holding context.Context, read func(context.Context) error) 
 	return err
 }
 
+// On notes the error of a loop's statement, or its success, and reports whether it was an error. Doing says in a few words
+// what the loop does, for the log. The log does not hear of errors after the end of ctx.
+func (e *Errlog) On(ctx context.Context, doing string, err error) bool {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		e.failed(doing, err)
+	case e.any.Load():
+		e.succeeded(doing)
+	}
+	return err != nil
+}
+
 // UnlessOver ignores the error of a look if the lease under which the look was taken has ended.
 func UnlessOver(holding context.Context, err error) error {
 	if holding.Err() != nil {

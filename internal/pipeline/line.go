@@ -328,12 +328,8 @@ type held struct {
 // row is final. Otherwise somebody has set the row back by hand, or the answers to its mark were lost, and it runs.
 const shownAgain = 3 * time.Second
 
-// Offer takes a pending row into the queue. It leaves a row alone that is too old. It reports false if there is no room; then a
-// later load brings the row.
+// Offer takes a pending row into the queue. It reports false if there is no room; then a later load brings the row.
 func (h held) Offer(row *store.Row) (accepted bool) {
-	if h.line.backlog.Abandoned(row) {
-		return true
-	}
 	t := &task{Row: *row, dueMillis: row.StartTime * 1000}
 	if t.wasLost() && !h.runsAgain(t) {
 		return true

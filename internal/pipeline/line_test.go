@@ -60,14 +60,6 @@ func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
 	}
 }
 
-func TestAnAbandonedRowIsNeitherQueuedNorMissed(t *testing.T) {
-	l := lineOf(1)
-	l.backlog = find.NewBacklog(1000, 50)
-	if !l.offer(lease, &store.Row{ID: 1, CreateTime: 5}) || l.backlog.Behind() || l.queue.inMemory() > 0 {
-		t.Fatal("it was taken in")
-	}
-}
-
 func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 	for _, c := range []struct {
 		name string

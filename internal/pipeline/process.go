@@ -71,8 +71,7 @@ type reads interface {
 
 // Backlog is what a line says of rows that are not in memory and are to run. Somebody else loads them.
 type Backlog interface {
-	Abandoned(row *store.Row) bool       // the row is left alone, since it fell due too long ago …
-	Bounds() (before int64, upTo uint64) // … before this second, and its id is not above this one
+	Bounds() (before int64, upTo uint64) // rows are left alone that fell due before this second, and whose id is not above this one
 	LeftAlone() int                      // how many such rows there are
 	Fell()                               // there was no room for a row
 	LetGo()                              // a row has left the memory, or was never taken in, and is to run

@@ -829,8 +829,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the gaps of the tail and the sweep forget late commits",
 		File: "internal/find/sweep.go",
-		Old:  "\t\tin.sink.Offer(row)\n\t}\n\treturn full, len(rows) > 0, nil",
-		New:  "\t\tif row.ID > newest {\n\t\t\tin.sink.Offer(row)\n\t\t}\n\t}\n\treturn full, len(rows) > 0, nil",
+		Old:  "\t\tin.offer(row)\n\t}\n\treturn full, len(rows) > 0, nil",
+		New:  "\t\tif row.ID > newest {\n\t\t\tin.offer(row)\n\t\t}\n\t}\n\treturn full, len(rows) > 0, nil",
 		Seed: 1,
 	},
 	{
@@ -913,7 +913,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "nobody looks behind a reading of the tail that was not for a type",
-		File: "internal/find/tail.go",
+		File: "internal/find/look.go",
 		Old:  "if !read[in] {",
 		New:  "if read[in] {",
 
