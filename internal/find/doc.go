@@ -1,33 +1,39 @@
-// Package find finds the rows that are to run and offers each to the sink that wants it. It marks nothing and knows nothing of
-// what becomes of a row.
+// Package find finds the rows that are to run, and offers each to its sink: the line that works the row's type, while it has the lease. It
+// marks nothing, and does not know what becomes of a row.
 //
 //	the table                        Finder, one for each database          Sink, one for each lease
 //
-//	by id     ──── Follow: the tail, milliseconds after the commit ───┐
+//	by id     ──── Follow: the tail, soon after the commit ───────────┐
 //	                 gaps: ids that a late commit may fill            │
 //	                         ▲ a row that came late                   ├──► Offer ──► a row has room, or …
-//	by index  ──── Sweep: all types once a second, however old ───────┤                   │
+//	by index  ──── Sweep: types without a backlog, once a second ─────┤                   │
 //	               Look: types that were just taken, or whose         │                   │ … it has none:
 //	                     rows the tail may have missed ───────────────┤                   ▼
 //	                       │ there is more than one statement brings  │              Backlog.Fell
 //	                       ▼                                          │                   │
 //	by page   ──── Load: one type, lane by lane, as there is room ────┘ ◄─────────────────┘
 //
+// A row is due here if it falls due now or within three seconds, the horizon: it waits for its moment in memory. A lane is a stretch of the
+// due index: the pending rows of a type with one priority, one status and one kind of start (at once, at a time, none).
+//
 // # Three ways to a row
 //
-// The tail is fast, the sweep is sure, and the loader is for what is more than either brings. The tail reads along the primary key what
-// has come behind the newest id, and the rows in the gaps below it. It misses a row that is committed more than two seconds after the
-// tail has passed its id, and a row that falls due more than three seconds from now. The sweep needs no memory: it asks the due index for
-// whatever is pending and due, of all types in one statement. Both stop at a full sink: the row stays in the table, the sink's Backlog is
-// behind, and from then on the sweep leaves this type to the loader. The loader goes through the lanes of the due index, round after
-// round. If it reaches their ends, and the sink had room for every row of that round, the sweep has the type again.
+// The tail finds new rows quickly, the sweep finds every due row, and the loader reads what does not fit. The tail reads along the primary key
+// what has come behind the newest id, and the rows in the gaps below it. It asks for a gap for two seconds, and for 64 gaps at most, so it
+// misses a row that is committed later than that, and a row that is not due yet. The sweep needs no memory: it asks the due index for whatever
+// is pending and due, of all types in one statement. If that takes long, up to five seconds pass until the next sweep.
+//
+// If a sink is full, the row stays in the table, and the sink's Backlog is behind. From then on, the sweep leaves the type to the loader, and
+// the tail brings only rows of priorities that still have room. The loader goes through the lanes, round after round. The sweep has the type
+// again if the loader has reached the ends of all lanes and the sink had room for every row, unless old rows are left alone (FirstPullDay) or
+// more than a thousand rows are in memory, which the sweep would read again and again.
 //
 // # The first look
 //
-// There is one kind of look at types of which nobody has seen anything yet: one statement for all of them, as long as that brings
-// everything. It is taken when leases come, and once more if the tail's last reading was not for them: a row that was committed
-// between the look and that reading has been seen by neither. If a statement for several types brings not all, it offers nothing, and
-// each loader looks at its type alone; if one for a single type does not, the loader pages, the most urgent rows first.
+// When leases come, one statement reads the due rows of all these types. If the tail's last reading was not for a type yet, there is a second
+// look at that type: a row may have been committed in between, and neither has seen it. If a statement for several types does not bring
+// everything, it offers nothing, and each loader looks at its type alone. If a statement for one type does not bring everything, the loader
+// reads pages, the most urgent rows first.
 //
 // # What a read is
 //
@@ -36,7 +42,7 @@
 //
 // # What it asks of others
 //
-// Process says what time it is, whom to tell of an error, and whether there has been a job of late; Here names the lease that stands
-// for all others while a statement is under way. Nothing here takes a lease or gives one: whoever holds one calls Add, and End when
-// it is over.
+// The struct Process has the tables and the clock, hears of errors, and says whether a job waits or runs in this process. Here is told the
+// lease that says that this instance is there; if that ends, statements are cancelled. Nothing here takes a lease or gives one: whoever
+// holds one calls Add, and End when it is over.
 package find

@@ -14,12 +14,12 @@
 //
 // # What every loop does with an error
 //
-// It tells the Errlog, waits and tries again. The wait doubles, by one Backoff, so that a database that is away is not asked more
-// often the more types there are. The Errlog tells the log once in a while, for all loops and types together. No error of the
-// database ends a loop, fails a job or is taken for an answer: "not mine" and "nothing there" are answers.
+// It tells the Errlog, waits and tries again. Most loops double the wait with a Backoff, up to a second. One loop asks for all types if it
+// can; only lines have loops of their own. The Errlog has a line for the log every ten seconds, for all loops and types together. If a
+// statement fails, no loop ends, no job fails, and nobody concludes that there is no row, or that it is another's: these are answers.
 //
 // # Whose clock
 //
-// The database's clock alone says what is due and what has expired. Clock estimates it and is never ahead. How long something has
-// taken, and how long to wait, is measured by this process's monotonic clock.
+// The database's clock alone says what is due and what has expired. Clock estimates it, and is never ahead, unless that clock was
+// set back since the last reading. How long something has taken, and how long to wait, is measured by this process's monotonic clock.
 package ground

@@ -1,8 +1,8 @@
-// Package keeper takes named leases and keeps them. A [Keeper] renews all leases of one process on one database at
-// every third of the shortest lease's length, the leases of one length in one statement. The engine keeps a lease for
-// each job type with it, package shedlock a single lease.
+// Package keeper takes named leases and keeps them. A [Keeper] renews all its leases at every third of the shortest one's length, the leases
+// of one length in one statement. The engine has a keeper for each database, with a lease for each job type; package shedlock has one for each
+// lock that is held.
 //
-//	       Take             Move: the row gets another name, and the old name is free
+//	       Take             Move: the lease gets another row, and its name is free
 //	free ────────► held ────────────────────────────────────────────────────► moved
 //	  ▲             │ renewed                                                    │ renewed
 //	  │             │                                                            │
@@ -14,25 +14,26 @@
 //	  └────────────────────────┘ late: given back when it would have expired
 //
 // A release and a loss end [Lease.Context], and so does the end of the keeper's parent context. Package lease says until when a lease
-// is trusted; [Lease.Trusted] is asked before every act that only the holder may do.
+// is trusted; [Lease.Trusted] is asked before an act that only the holder may do.
 //
 // # An instance
 //
-// A keeper is one instance: its identity stands in the owner of each of its leases. It can see the leases of all instances
-// ([Keeper.Look]), ask for one ([Keeper.Ask]), and give the name of a lease away while what runs under the lease runs on
-// ([Keeper.Move]). If a look shows that a lease was broken, it is lost at once; without a look, the next renewal says so.
+// A keeper is one instance: its identity stands in the owner of each of its leases. It can see the leases of all instances ([Keeper.Look]),
+// ask for one ([Keeper.Ask]), and give the name of a lease away while what runs under the lease runs on ([Keeper.Move]). If a look shows that
+// somebody has broken a lease, it is lost at once, unless it was taken within the last second; without a look, the next renewal says so.
 //
 // # What is not known
 //
-// If the outcome of a taking is unknown, the keeper gives the leases back under the owner that only this taking has used; if the taking
-// takes effect later, the next look ends it (unsure.go). If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row
-// back, so that others need not wait for it to expire. A lease that was written by a clock that was ahead is ended by whoever has seen it
-// unrenewed for longer than its length (overdue.go).
+// Each taking has its own owner text. If the outcome of a taking is unknown, the keeper gives back exactly what has that owner, now and at the
+// next looks, if the taking takes effect later (unsure.go). If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back,
+// so that others need not wait for it to expire. If the database's clock was ahead, a lease may last too long; whoever sees it unrenewed for
+// longer than its length ends it (overdue.go).
 //
 // # Rows that somebody has locked
 //
-// All statements about leases of a process share a connection. If one of them waited for a row that a transaction has locked, as a
-// transaction that breaks a lease does, the renewals would wait, too. So takings and renewals leave such a row out, and a statement that
-// gives a lease back is sent again until the lock is gone. (Servers that cannot pass over rows wait: MySQL before 8.0.1, MariaDB before
-// 10.6, TiDB.)
+// The statements of all keepers on a pool share a connection. If one of them waited for a row that a transaction has locked, as a transaction
+// that breaks a lease does, the renewals would wait, too. So takings and renewals leave such a row out. A statement that releases, closes or
+// lays down a lease does not wait either, and is sent again until the lock is gone; the engine gives up after two seconds. Only statements
+// about rows that hardly anybody locks wait, for two seconds at most, such as the rows of rests and of dormant types. (Servers that cannot
+// pass over rows wait: MySQL before 8.0.1, MariaDB before 10.6, TiDB.)
 package keeper

@@ -1,45 +1,59 @@
-// Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Somebody else finds the rows, and says which
-// leases are held.
+// Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
+// are held.
 //
 //	rows are offered
 //	       │
 //	       ▼
 //	     queue ──────► dispatcher ──────► workers ──────► runner ──────► settler
-//	     levels, keys  admissions, mark   gate, places    the handler    statements, log
+//	     levels, keys  admissions, mark   gate, quota     the handler    statements, log
 //	       ▲                                                               │
 //	       └─────────────────── runs again within 3 seconds ───────────────┘
 //
-// The states of a row in memory are drawn above type queue.
-//
 // # One lease, one line
 //
-// A Line is made for one configuration of a type, one layout and one shard, and none of these ever changes. It has one lease after the other,
-// each with Hold and Serve. A dispatcher works for one lease; the workers and the settler go on when a lease ends: what runs, runs on, and its
-// outcome is written if no later term has taken the row over. Bears says for how long that is. Process has what the lines of a database share.
-// A line has a Backlog, which hears of rows that are not in memory and are to run. It is told whether its type is paused (Hear), and what still
-// runs elsewhere (Heed).
+// A row in memory is a task; its states are drawn above type queue. A Line is made for one configuration of a type, one layout (into how
+// many shards the type is divided) and one shard. None of these ever changes. The line has one lease after the other: after Hold, rows are
+// offered to it; Serve starts jobs until the lease ends. Each lease has a dispatcher of its own, the loop that picks rows from the queue and
+// has them marked. The workers and the settler belong to the line: when a lease ends, what runs, runs on, and its outcome is written if no
+// later term has the row. Until then, the line bears something under that lease (Bears). The struct Process has what lines share.
+//
+// The line tells its Backlog of rows that are to run and are not in memory. The line is told whether its type is paused (Hear), and what
+// still runs under earlier leases, here or elsewhere (Heed).
 //
 // # Why nothing is overwritten
 //
 // A mark writes the lease's term into the row, and raises the row's number of attempts. A settle says WHERE term = mine AND attempts =
-// this run. So a holder that was frozen finds its successor's term, a late statement of the same holder finds a later attempt, and neither
-// changes anything. A run that ended with Defer keeps its number; handlers are told the number less the row's deferred runs. A row with an
-// earlier term was in flight when its process died: that is how losses are counted. What a mark asks besides stands above type marker, and
-// what becomes of an outcome that is not written above type failures.
+// this run. If a holder was frozen, its settle finds the successor's term. If a statement of the same holder comes late, it finds a later
+// attempt, or, if the mark was taken back, another number of changes. So neither changes anything. The row's attempts count runs that ended
+// with Defer, too; Job.Attempt does not count them.
+//
+// If a row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row alone if
+// jobs still run under that term: the term of a rest, or, for two seconds, of a lease that somebody has broken. What a mark needs besides
+// stands above Store.Mark, and what becomes of an outcome that is not written above type failures.
 //
 // # What is trusted, and when it is asked
 //
-// A mark is sent, and a handler started, only while the lease is trusted. Between the two answers and the act lies the margin
-// of package lease. Everything that is written later carries the term, and needs no trust: a holder that has lost its lease
-// settles only rows that no later term has marked, and that is right, for the work was done. If a process is frozen between
-// the answer and the act for longer than the lease, it acts when it wakes, and nothing on its side can prevent that: the start
-// is one too many, and its outcome is dropped. Pauses and cancellations are asked for twice a second (cancels.go), and a worker asks for the
-// answers last of all, right before it calls the handler (mayStart).
+// Trust ends earlier than the lease, by the margin and the rounding of package lease. An act must follow the question within that time. The
+// dispatcher asks before each turn, and a worker right before a run. If a turn is held up, its mark may still be sent half a second after
+// trust has ended; a mark changes no row that a later term has. Everything that is written later carries the term, and needs no trust: a
+// holder that has lost its lease settles only rows that no later term has marked, and that is right, for the work was done.
+//
+// If a process is frozen between the question and the start for longer than the rest of its lease, it starts the job when it wakes, and
+// nothing on its side can prevent that. Then the job may run twice; if the next holder has marked the row, the first run's outcome is dropped.
+//
+// Pauses and cancellations are asked for twice a second (package cluster; cancels.go). A worker checks the last answers right before a run
+// (mayStart); then observers hear of the run, and the handler is called.
 //
 // # Limits
 //
-// One process dispatches all jobs of a type, or of a shard with its part of the limits. So limits are numbers in its memory; they are
-// exact over all instances. Each is explained where it is kept: priorities in queue.go, keys in keys.go, workers of the process in quota.go,
-// the rate and batches in admission.go, how far to mark ahead of busy workers in workers.go. What a type limits is an admission of the
-// dispatcher, and a plain type has none.
+// One process dispatches all jobs of a type, or of a shard with its part of the limits. So limits are numbers in its memory, and exact over
+// all instances; only handlers that outlast a lost lease are not counted. Where a limit belongs depends on what it decides:
+//
+//	which row is next     queue.pick   priorities (queue.go); slots of keys (keys.go): a row without a slot is parked
+//	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
+//	which may be marked   admission    full batches, places of the process's quota, what the table says of a key (admission.go)
+//	when a call starts    gate         the rate, and how many jobs a call has (admission.go)
+//	what runs alone       Permit       a suspect: a row whose processes died twice. The process runs one at a time (apart.go)
+//
+// A plain type has no gate, and no admission unless its process has a quota.
 package pipeline

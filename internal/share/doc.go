@@ -8,9 +8,10 @@
 //	                            ├──► Rests: what still runs under leases that were given away
 //	                            └──► Changes: the next steps to another layout
 //
-// # Everything that an instance tells the others is a lease
+// # What an instance tells the others is a lease
 //
-// A lease ends by itself if its owner dies, so nothing is ever left half done.
+// A lease ends by itself if its owner dies, so nothing is ever left half done. (Only which keys handlers have under a rest stands in another
+// table, async_job_now_tab.)
 //
 //	row             owner                                      says
 //	job-7           the holder                                 this instance starts the jobs of type 7; running: how many it runs
@@ -23,26 +24,26 @@
 //
 // # No leader and no plan
 //
-// Every instance looks at the same table and decides for itself. Free leases are handed out in an order on which all instances agree, so
-// what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more leases of the type,
-// or one more of the type and two more in all. The holder gives the lease only if its own picture agrees.
+// Every instance looks at the same table and decides for itself. Instances that work the same types hand free leases out in the same way,
+// so what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more leases of the type,
+// or one more of the type and two more in all. The holder gives the lease only if its own picture agrees, and after its MinLockSecond.
 //
 // The instances stop giving: let S be the number of shards that an instance has of one type, and H the number of leases that it has in
-// all. A gift lowers the sum of S² over all instances and types; or it leaves that sum as it is, and lowers the sum of H² over all
-// instances. Both sums are whole numbers.
+// all. A lease that is given to even the shares out lowers the sum of S² over all instances and types; or it leaves that sum as it is, and
+// lowers the sum of H² over all instances. Both sums are whole numbers. An instance that stops, or is drained, gives whatever it is asked for.
 //
 // # HandOver and Drain
 //
 // HandOver moves a lease once, however even the shares are: its row names the term, and the next holder has another term. While the row is
-// there, nobody asks for this lease to even the shares out. So it stays with its new holder, if another lease can go the other way.
+// there, for five seconds, nobody asks for this lease to even the shares out; if another lease can go the other way instead, it does.
 //
 // Drain makes the others treat an instance as if it were stopping: they ask for its leases, and it asks for none. If all instances of a
-// service are drained, none is. So that nothing stands still, a drained instance takes a lease that no other has taken for five seconds.
+// service are drained, none is. If nobody takes a free lease for five seconds, a drained instance takes it, so that nothing stands still.
 //
 // # Layouts
 //
 // A layout says into how many shards a type is divided. Its number only grows. A lease can be taken only for the layout in its row. If the
-// layout of a type changes, each holder closes its own lease, and any instance closes free leases. When all are closed, any instance opens the
-// leases of the new layout. So leases of two layouts are never held at a time, whoever dies or comes late. Change
-// lists the next steps. Each step can be sent late, and more than once.
+// layout of a type changes, each holder closes its own lease, and any instance that works the type closes free leases. When all are closed, any
+// of them opens the leases of the new layout. So jobs never start under leases of two layouts at a time, whoever dies or comes late; what
+// started before runs on under rests. Change lists the next steps. Each step can be sent late, and more than once.
 package share

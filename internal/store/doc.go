@@ -1,22 +1,23 @@
-// Package store holds every statement that the library sends. It knows SQL and no meaning: neither what a status is for
-// nor what a lease is for.
+// Package store holds every statement that the library sends. Of what a row means, it knows only what conditions need: which statuses are
+// pending or final, which terms come later, which rows belong to a shard.
 //
-//	verbs        Mark, Settle, Tail, TakeLeases …    one for each statement; they never ask which database it is
+//	verbs        Mark, Settle, Tail, TakeLeases …    a statement each, seldom two; they never ask which database it is
 //	               │ fragments
 //	dialect      mysql.go  tidb.go  postgres.go  sqlite.go    what differs between databases
 //	               │ text and arguments
 //	send.go      the handle: a pool, a transaction, or a connection of the store's own (reserve.go)
 //
-// testdata has the SQL of each verb on each database, as it is sent: mysql.sql, mariadb.sql, tidb.sql, postgresql.sql and sqlite.sql. A test
-// compares them with the code.
+// testdata has the SQL of each verb on each database, as it is sent if the tables are empty and no row is locked: mysql.sql, mariadb.sql,
+// postgresql.sql, sqlite.sql, and tidb.sql with what differs from MySQL's. A test compares them with the code, and writes them with -update.
 //
 // # Each statement carries its contract
 //
-// What it needs, what it changes, what fewer rows than asked means. Three rules hold for all of them:
+// The comment of each verb says what it needs, what it changes, and what it means if fewer rows come back, or are written, than asked.
+// Three rules hold for all of them:
 //
 //   - It can be sent again. If a connection breaks after sending, nobody knows whether the statement took effect, so
-//     reading back or repeating must be harmless. [Store.AddJob] and [Store.AddJobs] are the exceptions, since each
-//     sending adds rows; nothing here sends them twice.
+//     reading back or repeating must be harmless. [Store.AddJob], [Store.AddJobs] and [Store.NoteAct] are the exceptions, since each
+//     sending adds rows; nothing here sends them twice, unless the first sending was rolled back.
 //   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
 //     connection counts found or changed rows (clientFoundRows). If it may write the values that are there already, as
 //     in two renewals within a second, the rows are read back.

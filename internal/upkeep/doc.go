@@ -1,5 +1,5 @@
-// Package upkeep does what is done once in a while. No job waits for it, and none of it has to be done by this instance: what one
-// instance does not get to, another does, or the same one later.
+// Package upkeep does what is done once in a while. No job waits for it; only a start waits until the names of its types are read, for three
+// seconds at most (Claim). If an instance misses a turn at what one does for all, another instance takes it, or the same one later.
 //
 //	                 ┌────────────────────── wait ◄─────────────────────┐
 //	                 ▼                                                  │
@@ -11,25 +11,25 @@
 //	                      Snapshot     what lines have in memory              Held            async_job_now_tab
 //	                      Stats        what lines have run, who had leases    Lines, LeaseLog async_job_stat_tab, …_lease_log_tab
 //	                      Orphans      jobs that nobody runs                  Held, table     the log
-//	                      Operations   on many jobs                           …_act_tab       async_job_tab
+//	                      Operations   on many jobs                           …_act_tab       async_job_tab, …_act_tab
 //	                      Connections  are they closed all the time?          the pool        the log
-//	   one of all:        Rollup       minutes of history become hours        …_stat_tab      …_stat_tab
-//	                      Pruner       what is old is deleted (walk, pacing)  async_job_tab   async_job_tab
-//	   a line's holder:   Schedule     a job for each time                    …_type_tab      async_job_tab
+//	   one for all:       Rollup       minutes of history become hours        …_stat_tab      …_stat_tab, …_lease_log_tab
+//	   one for its types: Pruner       what is old is deleted (walk, pacing)  async_job_tab   async_job_tab, …_log_tab
+//	   the holder:        Schedule     a job for each time (of shard 0)       …_type_tab      async_job_tab, …_type_tab
 //
 // # One loop
 //
 // A Task says when it is done and what it does; Task.Run is the loop. What a task does is a tick that can be called by itself. It returns
-// how long to wait, if that is not always the same. If there was nothing to do it returns errIdle, since no statement was sent that
-// says whether the database answers.
+// how long to wait, if that is not always the same. If there was nothing to do, it returns errIdle: then the Errlog does not
+// hear of a success, since no statement was sent.
 //
 // # What it knows of the engine
 //
-// The interfaces Instance, Line, Lease and Turn, the clock and the log; no more. The engine fills them in its file upkeep.go.
+// The interfaces Instance, Line, Lease and Turn, the clock and the log; no more. The engine fills them in (upkeep.go, member.go).
 //
 // # Why nothing breaks if it is done twice
 //
-// A turn saves work, and protects nothing. Each statement finds what there is: a row is deleted only if it is final and old at that
-// moment; a minute is written by the lease and term that ran it; a time of a schedule has a job with a unique key; an operation goes on
-// from where its row says that it is.
+// The lease of a task, its turn, only avoids double work. Each statement finds what there is: a row is deleted only if it is final and old at
+// that moment; the row of a minute is named by a lease and a term that only this instance had; a time of a schedule has a job with a unique
+// key; the row of an operation says how far it has come.
 package upkeep
