@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	aheadSoon   = time.Second      // after the clock was set back: by then, most statements that were under way have ended
-	aheadAgain  = 10 * time.Second // after a statement that failed
-	aheadPeriod = 30 * time.Second // in this time, a clock that is set back is heeded aheadMost times
-	aheadMost   = 3
+	aheadSoon   = time.Second            // after the clock was set back: by then, most statements that were under way have ended
+	aheadAgain  = 10 * time.Second       // after a statement that failed
 	aheadPage   = 500                    // rows in a statement
 	aheadRest   = 100 * time.Millisecond // after a statement, at least
 	aheadTries  = 6
@@ -28,19 +26,6 @@ const (
 // MariaDB wait for 50 seconds as they come.
 var aheadLooks = [...]time.Duration{aheadSoon, 10 * time.Second, time.Minute}
 
-// Ahead is what the engine needs of the tables to mend what was written while the database's clock was ahead. *store.Store has it.
-type Ahead interface {
-	WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error)
-	MendAhead(ctx context.Context, ids []uint64, own int64) (int, error)
-}
-
-// setBacks is what a database knows of a clock that was set back.
-type setBacks struct {
-	setBack [aheadMost]time.Time // when the database's clock was found to have been set back, the last few times
-	mending bool                 // what was written while the database's clock was ahead is being mended
-	looks   int                  // how many of the looks for that have begun since the clock was set back last; both guarded by draining
-}
-
 // heedSetBack forgets the rows that wait in memory if the database's clock was set back: some may wait for a moment by the clock as it was. The
 // table brings them again when they are due by the clock as it is. And what was put off in the table while that clock was ahead is put
 // off from now on.
@@ -49,21 +34,21 @@ func (d *database) heedSetBack() {
 	if time.Since(a.setBack[0]) < aheadPeriod { // on a cluster whose clocks differ, it may look so at every reading
 		return
 	}
-	by := d.Clock.WasSetBack()
+	by := d.shared.Clock.WasSetBack()
 	if by == 0 {
 		return
 	}
 	copy(a.setBack[:], a.setBack[1:])
 	a.setBack[len(a.setBack)-1] = time.Now()
-	d.Log.Warn(d.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
+	d.shared.Log.Warn(d.about, fmt.Sprintf("the database's clock was set back by %v", by.Round(time.Millisecond)))
 	d.startedEarlier()
 	d.forgetWaiting()
-	d.whileWorking(func(working context.Context) {
+	d.life.whileWorking(func(context.Context) {
 		if a.looks = 0; d.tables.Ahead == nil || a.mending {
 			return
 		}
 		a.mending = true
-		d.loops.Go(func() { d.mendSoon(working) })
+		d.life.work(d.mendSoon)
 	})
 }
 
@@ -72,7 +57,7 @@ func (d *database) mendSoon(working context.Context) {
 	spread := time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(aheadSoon)))
 	for wait, more := d.nextLookAhead(); more && ground.Sleep(working, wait+spread); wait, more = d.nextLookAhead() {
 		for range aheadTries {
-			failed := d.Errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
+			failed := d.shared.Errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
 			if !failed || !ground.Sleep(working, aheadAgain) {
 				break
 			}
@@ -84,8 +69,8 @@ func (d *database) mendSoon(working context.Context) {
 // nextLookAhead returns how long to wait for the next look. If there is none, the mending has ended: whoever finds from then on that the
 // clock was set back begins anew.
 func (d *database) nextLookAhead() (wait time.Duration, more bool) {
-	d.draining.Lock()
-	defer d.draining.Unlock()
+	d.life.draining.Lock()
+	defer d.life.draining.Unlock()
 	a := &d.setBacks
 	if a.looks == len(aheadLooks) {
 		a.mending = false
@@ -106,22 +91,14 @@ func (d *database) forgetWaiting() {
 // startedEarlier has FirstPullDay count from an earlier moment if the instance started while the database's clock was ahead: what fell due a
 // day ago seemed to be old then. If that clock is behind now, this process's own says so.
 func (d *database) startedEarlier() {
-	at := max(d.Clock.Now(), time.Now().UnixMilli()) - time.Since(d.started).Milliseconds()
-	if at >= d.startedAt.Load() {
+	at := max(d.shared.Clock.Now(), time.Now().UnixMilli()) - time.Since(d.start.own).Milliseconds()
+	if at >= d.start.at.Load() {
 		return
 	}
-	d.startedAt.Store(at)
+	d.start.at.Store(at)
 	for _, m := range d.members.All() {
 		m.backlog.SetSince(abandonedBefore(m.Config().FirstPullDay, at))
 	}
-}
-
-// abandonedBefore is the unix second before which due jobs are left alone; 0: no job is.
-func abandonedBefore(days int, now int64) int64 {
-	if days < 0 {
-		return 0
-	}
-	return now/1000 - int64(days)*24*60*60
 }
 
 // mendAhead mends the jobs of all types of this instance. Other instances do the same: what one has mended, the others do not find any more.
@@ -137,7 +114,7 @@ func (d *database) mendAhead(ctx context.Context) (err error) {
 		err = errors.Join(err, errSome)
 	}
 	if mended > 0 {
-		d.Log.Warn(d.about,
+		d.shared.Log.Warn(d.about,
 			fmt.Sprintf("%d jobs were put off while the database's clock was ahead; they wait from now on for as long as they were to wait", mended))
 	}
 	return err

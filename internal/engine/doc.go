@@ -13,8 +13,8 @@
 //	                     └── upkeep.Schedule ── adds jobs
 //
 // A member (member.go) joins a line, its backlog and its schedule: the coordinator gives it leases, the finder offers it rows, and upkeep asks
-// it what it does. The database opens and closes all this in order, watches for cancelled jobs (watch.go), and corrects start times that were
-// written while the database's clock was ahead (ahead.go).
+// it what it does. A database (database.go) has all this; open.go joins it, and starts and stops it in order. It also watches for cancelled
+// jobs (watch.go), and corrects start times that were written while the database's clock was ahead (ahead.go).
 //
 // # Goroutines
 //

@@ -4,22 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/pipeline"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
-
-// ErrStopped is the cause in a handler's context when Stop gave up waiting for it.
-var ErrStopped = cluster.ErrStopped
-
-// ErrNoHandler is the cause of an error about a middleware that makes no handler. Trying again does not help.
-var ErrNoHandler = pipeline.ErrNoHandler
 
 // Engine runs the jobs of all configured types, on as many databases as the configurations name.
 type Engine struct {
@@ -45,18 +37,6 @@ func (e *Engine) databases() []*database {
 // opener opens the tables that a configuration names.
 type opener = func(context.Context, queue_job.Config) (Tables, error)
 
-// Options are what holds for all job types of an engine.
-type Options struct {
-	Lenient    bool // types that are others' are left alone, and the rest is run; otherwise they are an error
-	MaxWorkers int  // handlers that run at a time, at most; 0: as many as the configurations say
-	Retention  queue_job.Retention
-	Archive    func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
-	Observers  []queue_job.Observer
-	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below
-	OnDead     func(context.Context, []queue_job.Settled)
-	Ready      func() // is called when each database has answered, and the leases that fall to this process are taken; nil: nobody is told
-}
-
 // Start opens the databases and starts the loops. The configurations are complete and valid.
 func Start(ctx context.Context, open opener, configs []queue_job.Config, o Options, log logger.Logger) (*Engine, error) {
 	e := &Engine{open: open, options: o, log: log, permit: pipeline.NewPermit(), quota: pipeline.NewQuota(o.MaxWorkers)}
@@ -69,7 +49,7 @@ func Start(ctx context.Context, open opener, configs []queue_job.Config, o Optio
 			return nil, fmt.Errorf("start: %w", err)
 		}
 		unready.Add(1)
-		d.looked = sync.OnceFunc(func() {
+		d.health.first = sync.OnceFunc(func() {
 			if unready.Add(-1) == 0 && o.Ready != nil {
 				o.Ready()
 			}
@@ -78,7 +58,7 @@ func Start(ctx context.Context, open opener, configs []queue_job.Config, o Optio
 	}
 	e.told.start()
 	for _, d := range e.list {
-		d.start()
+		d.begin()
 	}
 	return e, nil
 }
@@ -97,8 +77,8 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 		e.forget(of.Name)
 		return nil, err
 	}
-	d.leaseHook = e.told.leases
-	d.address, d.retention, d.archive = addressOf(&group[0]), e.options.Retention, e.options.Archive
+	d.leases.hook = e.told.leases
+	d.address, d.options = addressOf(&group[0]), e.options
 	others := d.claim(ctx, group)
 	if len(others) == 0 {
 		return d, nil
@@ -133,10 +113,8 @@ func (e *Engine) forget(tables string) {
 // closeUnstarted closes databases that were opened in vain.
 func (e *Engine) closeUnstarted(opened []*database) {
 	for _, d := range opened {
-		e.forget(d.Tables.Name)
-		d.drain()
-		d.pools.release(true)
-		d.tables.Close()
+		e.forget(d.shared.Tables.Name)
+		d.close()
 	}
 }
 
@@ -198,20 +176,6 @@ func oneDatabase(configs []queue_job.Config) bool {
 		}
 	}
 	return true
-}
-
-// address is where the tables of a configuration are.
-type address struct {
-	db     queue_job.DB
-	prefix string
-}
-
-// addressOf is nil for a handle that cannot be compared: it is taken for a database of its own.
-func addressOf(cfg *queue_job.Config) *address {
-	if !reflect.ValueOf(cfg.Db).Comparable() {
-		return nil
-	}
-	return &address{cfg.Db, cfg.TablePrefix}
 }
 
 // tablesAmong is what tables with a prefix are called beside others.

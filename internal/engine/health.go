@@ -1,8 +1,7 @@
 package engine
 
 import (
-	"cmp"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,62 +10,12 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 )
 
-// TypeState is what this process does with a job type on one database.
-type TypeState struct {
-	JobType      int32
-	TypeName     string
-	Tables       string
-	Shards, Held int // into which the type is divided, as far as this process knows; whose leases this process holds
-	Paused       bool
-	Running      int           // workers that run a handler, or are about to
-	Capacity     int           // workers that there may be for what this process holds
-	Waiting      int           // rows in memory that are not marked
-	Parked       int           // of these, rows that wait for a slot of their key
-	Marked       int           // rows that are marked and wait for a worker
-	Overdue      time.Duration // how long the longest-waiting row in memory has been due
-	PutOff       int           // jobs whose last run ended with Defer
-	PutOffFor    time.Duration // how long the longest-waiting of them has been due of which the handler says what it waits for
-
-	LeasesTaken, LeasesEnded uint64
-}
-
-// Types returns the state of each job type, by database and type.
-func (e *Engine) Types() (states []TypeState) {
-	for _, d := range e.databases() {
-		first := len(states)
-		places := map[int32]int{}
-		for _, m := range d.members.All() {
-			cfg := m.Config()
-			at, there := places[cfg.JobType]
-			if !there {
-				at = len(states)
-				places[cfg.JobType] = at
-				n := d.leaseCounts.of(cfg.JobType)
-				states = append(states, TypeState{
-					JobType: cfg.JobType, TypeName: cfg.ServiceName, Tables: d.Tables.Name, LeasesTaken: n.taken, LeasesEnded: n.ended,
-				})
-			}
-			s := &states[at]
-			s.Shards = max(s.Shards, m.Layout.Shards())
-			n := m.Numbers()
-			s.Running, s.Marked = s.Running+n.Running, s.Marked+n.Marked
-			s.Waiting, s.Parked, s.Overdue = s.Waiting+n.Waiting, s.Parked+n.Parked, max(s.Overdue, n.Overdue)
-			s.PutOff, s.PutOffFor = s.PutOff+n.PutOff, max(s.PutOffFor, n.LongestPutOff)
-			if lease := m.Held(); lease != nil && lease.Trusted() {
-				s.Held++
-				s.Capacity += cfg.WorkerPoolCapacity
-				s.Paused = s.Paused || n.Paused
-			}
-		}
-		slices.SortFunc(states[first:], func(a, b TypeState) int { return cmp.Compare(a.JobType, b.JobType) })
-	}
-	return states
-}
-
-// health is when an instance last looked at the leases with success: no other loop looks as regularly.
+// health is what keeps an instance from running jobs. No other loop looks as regularly as the one that looks at the leases.
 type health struct {
-	looked atomic.Int64          // since epoch; 0: never
-	failed atomic.Pointer[error] // the last error since; nil: none
+	looked  atomic.Int64          // when it last looked at the leases with success, since epoch; 0: never
+	failed  atomic.Pointer[error] // the last error since; nil: none
+	refused refused
+	first   func() // is called when the instance has looked at the leases, and has taken its own
 }
 
 func (h *health) heed(err error) {
@@ -78,61 +27,36 @@ func (h *health) heed(err error) {
 	h.failed.Store(nil)
 }
 
-// Health returns an error if no look at a database's leases has succeeded for as long as its shortest lease lasts: then the process has no
-// leases, and starts no jobs. It also returns one if the statements without which no job starts or ends have failed for as long.
-func (e *Engine) Health() error {
-	for _, d := range e.databases() {
-		if err := d.unwell(); err != nil {
-			return err
-		}
+// refused are the types of others, whose jobs are not run here, with the reasons.
+type refused struct {
+	mu    sync.Mutex
+	types map[int32]error
+}
+
+func (r *refused) add(types map[int32]error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.types == nil {
+		r.types = map[int32]error{}
+	}
+	maps.Copy(r.types, types)
+}
+
+// forget has types be judged anew.
+func (r *refused) forget(types []int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, jobType := range types {
+		delete(r.types, jobType)
+	}
+}
+
+// first is the reason for one of them; nil: there are none.
+func (r *refused) first() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, jobType := range slices.Sorted(maps.Keys(r.types)) {
+		return r.types[jobType]
 	}
 	return nil
-}
-
-// unwell says why no jobs run; nil: nothing keeps them from that.
-func (d *database) unwell() error {
-	if silent := time.Since(ground.Epoch) - time.Duration(d.health.looked.Load()); silent >= d.coordinator.ShortestLock() {
-		failed := d.health.failed.Load()
-		if failed == nil {
-			return fmt.Errorf("the database has not answered for %v", silent.Round(time.Second))
-		}
-		err, usedUp := d.Errlog.Blame(*failed)
-		if usedUp {
-			return fmt.Errorf("no statement about leases has got through for %v: %w", silent.Round(time.Second), err)
-		}
-		return fmt.Errorf("no look at the leases has succeeded for %v: %w", silent.Round(time.Second), err) // a database that is read-only answers
-	}
-	if doing, f := d.Errlog.StuckLongest(); f != nil && time.Since(f.Since) >= d.coordinator.ShortestLock() {
-		return fmt.Errorf("%s: nothing has succeeded for %v: %w", doing, time.Since(f.Since).Round(time.Second), f.Err)
-	}
-	return d.refused.first()
-}
-
-// leaseCounts counts, by job type, how many leases this process has taken and no longer has, since it started.
-type leaseCounts struct {
-	mu     sync.Mutex
-	counts map[int32]takenAndEnded
-}
-
-type takenAndEnded struct{ taken, ended uint64 }
-
-func (c *leaseCounts) note(jobType int32, held bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.counts == nil {
-		c.counts = map[int32]takenAndEnded{}
-	}
-	n := c.counts[jobType]
-	if held {
-		n.taken++
-	} else {
-		n.ended++
-	}
-	c.counts[jobType] = n
-}
-
-func (c *leaseCounts) of(jobType int32) takenAndEnded {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.counts[jobType]
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
@@ -21,7 +20,7 @@ import (
 // members makes the members of a database for its coordinator.
 type members struct{ d *database }
 
-func (m members) About(cfg *queue_job.Config) context.Context { return m.d.AboutType(cfg) }
+func (m members) About(cfg *queue_job.Config) context.Context { return m.d.shared.AboutType(cfg) }
 
 func (m members) Try(cfg *queue_job.Config) error {
 	if err := m.d.pools.provide(*cfg); err != nil {
@@ -41,8 +40,8 @@ func (m members) New(cfg *queue_job.Config, is cluster.Spec) (cluster.Member, er
 func (m members) Begin(list []cluster.Member) {
 	begun := membersOf(list)
 	for _, one := range begun {
-		one.Open(m.d.keeping)
-		m.d.keepings.Go(one.Write)
+		one.Open(m.d.life.keeping)
+		m.d.life.keepings.Go(one.Write)
 	}
 	m.d.members.Add(begun...)
 }
@@ -79,15 +78,15 @@ func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, er
 	if err != nil {
 		return nil, err
 	}
-	m := &member{Spec: is, d: d, backlog: find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.startedAt.Load()), d.newestAtStart)}
+	m := &member{Spec: is, d: d, backlog: find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.start.at.Load()), d.start.newest)}
 	part := pipeline.Part{JobType: is.JobType, Layout: is.Layout, Shard: is.Shard}
-	m.Line, err = pipeline.New(&d.Process, cfg, part, d.pools[cfg.WorkerExpirySecond], m.backlog)
+	m.Line, err = pipeline.New(&d.shared, cfg, part, d.pools[cfg.WorkerExpirySecond], m.backlog)
 	if err != nil {
 		return nil, err
 	}
 	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.RoomCame, m.tellLeftAlone
 	if cfg.Schedule != nil {
-		base := &upkeep.Base{Log: d.Log, About: m.About(), Clock: d.Clock, Errlog: d.Errlog}
+		base := &upkeep.Base{Log: d.shared.Log, About: m.About(), Clock: d.shared.Clock, Errlog: d.shared.Errlog}
 		m.schedule = upkeep.NewSchedule(base, d.tables.Schedules, m.Config(), params)
 	}
 	return m, nil
@@ -112,18 +111,6 @@ func scheduledParams(cfg *queue_job.Config) (string, error) {
 
 func (m *member) compare(other *member) int {
 	return cmp.Or(cmp.Compare(m.JobType, other.JobType), cmp.Compare(m.Layout, other.Layout), cmp.Compare(m.Shard, other.Shard))
-}
-
-// held yields the members whose lease is held, with it, in the order of their job types: so a statement about the same members has the same
-// text each time.
-func (d *database) held() iter.Seq2[*member, *keeper.Lease] {
-	return func(yield func(*member, *keeper.Lease) bool) {
-		for _, m := range d.members.All() {
-			if lease := m.Held(); lease != nil && !yield(m, lease) {
-				return
-			}
-		}
-	}
 }
 
 func (m *member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
@@ -153,7 +140,7 @@ func (m *member) Idle() (ended cluster.Ended, idle bool) {
 
 // End ends the member, when every outcome is written.
 func (m *member) End(ended func()) {
-	m.d.keepings.Go(func() {
+	m.d.life.keepings.Go(func() {
 		if m.AwaitWritten() {
 			m.d.members.Remove(m)
 			m.Close()
@@ -177,21 +164,7 @@ func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
 func (u upkept) LogLeftAlone(n int) { u.backlog.LeaveAlone(n) }
 
 func (m *member) tellLeftAlone(n int) {
-	m.d.Log.Error(m.About(), fmt.Sprintf(
+	m.d.shared.Log.Error(m.About(), fmt.Sprintf(
 		"%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
 		ground.JobsText(n, upkeep.OrphansMax), m.Config().FirstPullDay))
-}
-
-// leaseLog writes down who gets the leases of members, and how they end.
-type leaseLog struct {
-	log   *upkeep.LeaseLog // nil: nobody writes it down
-	clock *ground.Clock
-}
-
-func (l leaseLog) Taken(m cluster.Member, lease *keeper.Lease) {
-	l.log.Taken(upkept{m.(*member)}, lease.Term, lease.Owner(), l.clock.Now())
-}
-
-func (l leaseLog) Ended(lease *keeper.Lease, how string, at int64) {
-	l.log.Ended(lease.Name, lease.Term, how, at)
 }

@@ -31,7 +31,9 @@ func (silent) Debug(context.Context, string)        {}
 
 // databaseAt is a database of which only the members matter.
 func databaseAt(log logger.Logger, newestAtStart uint64) *database {
-	return &database{Process: pipeline.Process{Log: log, Clock: &ground.Clock{}, Reads: &find.Reads{}, Permit: pipeline.NewPermit()}, newestAtStart: newestAtStart}
+	d := &database{shared: pipeline.Process{Log: log, Clock: &ground.Clock{}, Reads: &find.Reads{}, Permit: pipeline.NewPermit()}}
+	d.start.newest = newestAtStart
+	return d
 }
 
 // FirstPullDay counts from the start: a type that is divided anew, or gets other limits, days later leaves alone what it did before.
@@ -39,9 +41,9 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * 60 * 60
 		d := databaseAt(silent{}, 50)
-		now := func() { d.Clock.Reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
+		now := func() { d.shared.Clock.Reading(float64(time.Now().Unix()), time.Now(), time.Now()) }
 		now()
-		d.startedAt.Store(d.Clock.Now())
+		d.start.at.Store(d.shared.Clock.Now())
 		cut := time.Now().Unix() - 7*day
 		for range 2 {
 			m, err := d.newMember(queue_job.Config{JobType: 7, FirstPullDay: 7}, cluster.Spec{JobType: 7, Layout: share.Undivided})
@@ -50,7 +52,7 @@ func TestALineThatIsMadeLaterLeavesTheSameJobsAlone(t *testing.T) {
 			}
 			for age, want := range map[int64]bool{day: true, -1: false, -day: false} {
 				if got := m.backlog.Abandoned(&store.Row{ID: 1, CreateTime: cut - age}); got != want {
-					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.startedAt.Load())), age, got)
+					t.Errorf("%v after the start, what was due %d s before the cut: left alone %t", time.Since(time.UnixMilli(d.start.at.Load())), age, got)
 				}
 			}
 			time.Sleep(10 * 24 * time.Hour)

@@ -31,7 +31,7 @@ func (e *Engine) Add(ctx context.Context, configs []queue_job.Config) error {
 	e.list = slices.Concat(e.list, opened)
 	e.mu.Unlock()
 	for _, d := range opened {
-		d.start()
+		d.begin()
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(conte
 	var retired []*member // they have no lease any more, or give it up
 	for _, d := range e.databases() {
 		some, err := d.coordinator.Change(ctx, cluster.Change{Remove: jobTypes})
-		d.refused.forget(jobTypes)
+		d.health.refused.forget(jobTypes)
 		retired = append(retired, membersOf(some)...)
 		if err != nil {
 			return nil, fmt.Errorf("remove job types: %w", err)

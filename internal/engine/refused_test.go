@@ -53,7 +53,7 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.start()
+		d.begin()
 		time.Sleep(time.Hour)
 		if err := d.stop(context.Background()); err != nil {
 			t.Error(err)
@@ -67,8 +67,8 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by the service that ran it first: ` +
 			`if these are two types, give one of them another JobType; if it is one that was renamed, set RenamedFrom to \"export\", or rename it for all services: ` +
 			`pqueue type rename 2 \"index\" (shop_async_job_type_tab.name); its jobs are not run here" service=index job_type=2`
-		if left := d.coordinator.Configured(); len(left) != 1 || left[0].JobType != 1 || !errors.Is(d.refused.first(), ErrOtherName) {
-			t.Errorf("left: %v; %v", left, d.refused.first())
+		if left := d.coordinator.Configured(); len(left) != 1 || left[0].JobType != 1 || !errors.Is(d.health.refused.first(), ErrOtherName) {
+			t.Errorf("left: %v; %v", left, d.health.refused.first())
 		}
 		if strings.Count(text.String(), "level=ERROR") != 1 || !strings.Contains(text.String(), want) {
 			t.Errorf("%s\nwant\n%s", &text, want)

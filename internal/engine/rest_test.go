@@ -118,8 +118,8 @@ func databaseWith(t *testing.T, tables Tables, told listeners, types int32, hand
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.leaseHook = told.leases
-	d.start()
+	d.leases.hook = told.leases
+	d.begin()
 	t.Cleanup(func() {
 		if err := d.stop(context.Background()); err != nil {
 			t.Error(err)

@@ -50,10 +50,7 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 
 // Close ends what the stepper has opened.
 func (s *Stepper) Close() {
-	s.d.impatient(ErrStopped)
-	s.d.drain()
-	s.d.pools.release(true)
-	s.d.tables.Close()
+	s.d.close()
 }
 
 // Due reads the jobs that are due, in the order in which they start, divided into calls: one job each, unless the type has a
@@ -155,7 +152,7 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, settled bool) (ran 
 	}
 	m := s.members[rows[0].JobType]
 	s.term++
-	return m.Step(ctx, s.d.patience, s.lease(ctx, m), rows, settled)
+	return m.Step(ctx, s.d.life.patience, s.lease(ctx, m), rows, settled)
 }
 
 // lease is as if it was taken under the latest term.

@@ -44,6 +44,12 @@ type Jobs interface {
 	EndPauses(ctx context.Context, types []int32) (ended int, err error)
 }
 
+// Ahead is what the engine needs of the tables to mend what was written while the database's clock was ahead. *store.Store has it.
+type Ahead interface {
+	WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error)
+	MendAhead(ctx context.Context, ids []uint64, own int64) (int, error)
+}
+
 // Open opens the tables that a configuration names.
 func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	jobs, err := store.Open(ctx, cfg.Db, cfg.TablePrefix)

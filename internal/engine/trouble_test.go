@@ -168,7 +168,7 @@ func TestAMinuteWithoutADatabaseIsTwelveLinesOfLogForTwoHundredTypes(t *testing.
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.start()
+		d.begin()
 		time.Sleep(20 * time.Second)
 		log.take()
 

@@ -31,7 +31,7 @@ func (i instance) Held() (held []upkeep.Held) {
 }
 
 func (i instance) Turn(ctx context.Context, looks *ground.Looks, name string, minLock time.Duration) (upkeep.Turn, error) {
-	want := keeper.Want{Name: name, Holder: i.d.instance, Lock: i.d.coordinator.ShortestLock(), MinLock: minLock}
+	want := keeper.Want{Name: name, Holder: i.d.coordinator.Instance, Lock: i.d.coordinator.ShortestLock(), MinLock: minLock}
 	var leases []*keeper.Lease
 	err := looks.Look(ctx, func(ctx context.Context) (err error) {
 		leases, err = i.d.keeper.Take(ctx, []keeper.Want{want})
@@ -65,17 +65,17 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 		tasks = append(tasks, upkeep.Rollup(b, d.tables.History))
 	}
 	if d.tables.Deletes != nil {
-		tasks = append(tasks, upkeep.Pruner(b, d.tables.Deletes, d.retention, d.archive))
+		tasks = append(tasks, upkeep.Pruner(b, d.tables.Deletes, d.options.Retention, d.options.Archive))
 	}
 	if d.tables.Unrun != nil {
 		tasks = append(tasks, upkeep.Orphans(b, d.tables.Unrun, d.tables.Registry))
 	}
 	if d.tables.Acts != nil {
-		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.instance + " " + keeper.NewID() }))
+		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.coordinator.Instance + " " + keeper.NewID() }))
 	}
 	return tasks
 }
 
 func (d *database) upkeepBase() *upkeep.Base {
-	return &upkeep.Base{Instance: instance{d}, Log: d.Log, About: d.about, Clock: d.Clock, Errlog: d.Errlog}
+	return &upkeep.Base{Instance: instance{d}, Log: d.shared.Log, About: d.about, Clock: d.shared.Clock, Errlog: d.shared.Errlog}
 }

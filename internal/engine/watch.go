@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/pipeline"
@@ -25,41 +24,18 @@ func (d *database) watchCancellations(ctx context.Context) {
 	again := ground.Backoff{Longest: pipeline.WatchEvery}
 	for ctx.Err() == nil {
 		rest := pipeline.WatchEvery
-		if d.Errlog.On(ctx, "look for cancellations", pipeline.HeedCancellations(d.patience, linesOf(d.members.All()))) {
+		if d.shared.Errlog.On(ctx, "look for cancellations", pipeline.HeedCancellations(d.life.patience, linesOf(d.members.All()))) {
 			rest = again.Next()
 		} else {
 			again.Reset()
 		}
 		if d.nothingRuns() {
 			select {
-			case <-d.wakeCancels:
+			case <-d.leases.came:
 			case <-ctx.Done():
 			}
 			continue
 		}
-		ground.Wait(ctx, rest, d.wakeCancels)
+		ground.Wait(ctx, rest, d.leases.came)
 	}
-}
-
-// nothingRuns reports whether there is no job that could be cancelled while it runs.
-func (d *database) nothingRuns() bool {
-	for range d.held() {
-		return false
-	}
-	return !d.busy()
-}
-
-// idle reports whether no job waits or runs.
-func (d *database) idle() bool {
-	for m := range d.held() {
-		if m.InMemory() > 0 {
-			return false
-		}
-	}
-	return !d.busy()
-}
-
-// busy reports whether anything is at work.
-func (d *database) busy() bool {
-	return slices.ContainsFunc(d.members.All(), (*member).Busy)
 }

@@ -45,7 +45,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "cut off: nobody writes that a stop has cut jobs off",
-		File: "internal/engine/database.go",
+		File: "internal/engine/open.go",
 		Old:  "CutOff(deaf)",
 		New:  "_ = deaf",
 		Seed: 295,
@@ -429,8 +429,8 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "no sweep",
-		File: "internal/engine/database.go",
-		Old:  "d.loops.Go(func() { d.finder.Sweep(working) })",
+		File: "internal/engine/open.go",
+		Old:  "l.work(d.finder.Sweep)",
 		New:  "",
 		Seed: 1,
 	},

@@ -35,8 +35,8 @@ var mutants = []struct {
 	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled", ""},
 	{mutant.Mutant{
 		Name: "no sweep",
-		File: "internal/engine/database.go",
-		Old:  `d.loops.Go(func() { d.finder.Sweep(working) })`,
+		File: "internal/engine/open.go",
+		Old:  `l.work(d.finder.Sweep)`,
 	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
