@@ -35,13 +35,14 @@ var floors = []struct {
 	{"what queue_job hides from users, for those above it", []string{"internal/bridge"}},
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},
 	{"what the log says of a job, what queue_job and those above it have in common, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},
-	{"each alone: attributes of a context, the arithmetic of trust, the names and fair shares of leases, the statements, the wake-up call, who is on this machine, how long a body may take, how counts and spans are written", []string{"internal/attributes", "internal/bodies", "internal/lease", "internal/nearby", "internal/share", "internal/store", "internal/wake", "internal/words"}},
+	{"the statements", []string{"internal/store"}},
+	{"each alone: the way to the database, attributes of a context, the arithmetic of trust, the names and fair shares of leases, the wake-up call, who is on this machine, how long a body may take, how counts and spans are written", []string{"internal/attributes", "internal/bodies", "internal/conn", "internal/lease", "internal/nearby", "internal/share", "internal/wake", "internal/words"}},
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},
 }
 
 // outside lists what the library imports from other modules, each in one package. A user's go.mod gets these modules.
 var outside = []struct{ reason, dependency, user string }{
-	{"store knows SQL, and nothing else does", "github.com/jmoiron/sqlx", "internal/store"},
+	{"conn alone sends statements", "github.com/jmoiron/sqlx", "internal/conn"},
 	{"the engine alone has the goroutines of workers", "github.com/panjf2000/ants/v2", "internal/engine"},
 	{"the pipeline alone says when a job may start", "golang.org/x/time", "internal/pipeline"},
 }

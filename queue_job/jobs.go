@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -48,7 +49,7 @@ func OpenContext(ctx context.Context, db DB, options ...OpenOption) (*Jobs, erro
 	for _, set := range options {
 		set(&o)
 	}
-	if err := store.CheckPrefix(o.tablePrefix); err != nil {
+	if err := conn.CheckPrefix(o.tablePrefix); err != nil {
 		return nil, fmt.Errorf("queue_job.Open: table prefix %w", err)
 	}
 	st, err := openStore(ctx, db, o.tablePrefix)
@@ -87,17 +88,17 @@ func openStore(ctx context.Context, db DB, prefix string) (*store.Store, error) 
 
 // ErrUnusable is the cause of an error if the handle, or the table prefix, cannot be used with this database. The error names the
 // remedy. Nobody waits after it: neither [OpenContext] nor the start of a Runner.
-var ErrUnusable = store.ErrUnusable
+var ErrUnusable = conn.ErrUnusable
 
 // ErrNoTables is the cause of an error if the tables are not there, or lack something.
-var ErrNoTables = store.ErrNoTables
+var ErrNoTables = conn.ErrNoTables
 
 // through returns the tables, reached through the executor of a verb.
 func (j *Jobs) through(ex Executor) (*store.Store, error) {
 	switch {
 	case j == nil || j.store == nil:
 		return nil, errors.New("the Jobs were not opened; make them with queue_job.Open")
-	case store.NoHandle(ex):
+	case conn.NoHandle(ex):
 		return nil, errors.New("the executor is nil; pass your transaction, or the *sql.DB outside of one")
 	}
 	return j.store.Through(ex), nil

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const (
@@ -121,7 +121,7 @@ func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
 // checkTx returns an error if a success that is written through the handle would be part of no transaction. Only the
 // handle's methods tell, and not for certain: a pool may have a transaction's ExecContext and lack what a *sql.DB has.
 func checkTx(tx Executor) error {
-	if store.NoHandle(tx) {
+	if conn.NoHandle(tx) {
 		return errors.New("the transaction is nil; pass the one that the handler began")
 	}
 	switch tx.(type) {

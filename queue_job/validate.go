@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/lease"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Validate reports the first setting that cannot work or, if there is none, the first that does nothing ([ErrNoEffect]). The
@@ -38,8 +38,8 @@ var rules = []rule{
 	{"ServiceName", func(c *Config) error {
 		return when(!isText(c.ServiceName), "%q is no text: it has a zero byte or is not UTF-8; use another name", c.ServiceName)
 	}},
-	{"Db", func(c *Config) error { return when(store.NoHandle(c.Db), "is nil; set it to your *sql.DB") }},
-	{"TablePrefix", func(c *Config) error { return store.CheckPrefix(c.TablePrefix) }},
+	{"Db", func(c *Config) error { return when(conn.NoHandle(c.Db), "is nil; set it to your *sql.DB") }},
+	{"TablePrefix", func(c *Config) error { return conn.CheckPrefix(c.TablePrefix) }},
 	{"HandleJobFunc", func(c *Config) error {
 		return when(c.HandleJobFunc == nil && !c.inBatches(), "is nil; set it to the function that runs a job, or HandleBatchFunc to one that runs several")
 	}},

@@ -5,13 +5,13 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 //go:embed mysql.sql postgres.sql sqlite.sql
 var files embed.FS
 
-// fileOf is the schema file of each database that the store knows.
+// fileOf is the schema file of each database that package conn knows.
 var fileOf = map[string]string{MySQL: "mysql.sql", MariaDB: "mysql.sql", TiDB: "mysql.sql", PostgreSQL: "postgres.sql", SQLite: "sqlite.sql"}
 
 // table is one CREATE TABLE of a schema file, with the indexes that belong to it.
@@ -38,7 +38,7 @@ func tablesFor(database, prefix string) ([]*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tables(store.WithPrefix(string(text), prefix)), nil
+	return tables(conn.WithPrefix(string(text), prefix)), nil
 }
 
 // tables reads a schema file. The file alone defines the tables; the statements for older tables are made from its

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // contract are the tables with their columns and, behind the bar, their indexes. The first columns are the columns of
@@ -105,7 +105,7 @@ func TestAPrefixStandsBeforeEveryNameAndTheIndexHasNoSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			jobs := tables(store.WithPrefix(string(text), c.prefix))[0]
+			jobs := tables(conn.WithPrefix(string(text), c.prefix))[0]
 			if jobs.name != c.table || !strings.HasPrefix(jobs.create, "CREATE TABLE IF NOT EXISTS "+c.table+" (") || jobs.indexes[0].name != c.index {
 				t.Errorf("%s with %q: %s, %s, %s", file, c.prefix, jobs.name, jobs.indexes[0].name, jobs.create[:60])
 			}

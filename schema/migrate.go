@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -117,22 +117,22 @@ func WithTablePrefix(prefix string) Option {
 
 // place is where the tables are, or will be.
 type place struct {
-	db     store.DB
-	store  *store.Store
+	db     conn.DB
+	sender *conn.Sender
 	prefix string
 	tables []*table
 }
 
 func find(ctx context.Context, db queue_job.DB, options []Option) (p place, err error) {
-	p.db = store.Primary(db)
+	p.db = conn.Primary(db)
 	for _, set := range options {
 		set(&p)
 	}
-	if err := store.CheckPrefix(p.prefix); err != nil {
+	if err := conn.CheckPrefix(p.prefix); err != nil {
 		return p, fmt.Errorf("schema: table prefix %w", err)
 	}
-	if p.store, err = store.Open(ctx, db, p.prefix); err == nil {
-		p.tables, err = tablesFor(p.store.Database(), p.prefix)
+	if p.sender, err = conn.Open(ctx, db, p.prefix); err == nil {
+		p.tables, err = tablesFor(p.sender.Database(), p.prefix)
 	}
 	return p, err
 }
@@ -164,7 +164,7 @@ func (p place) outdated(ctx context.Context, cause error) error {
 	case len(missing) == 0:
 		return nil
 	}
-	return &OutdatedError{Database: p.store.Database(), SQL: missing, Err: cause}
+	return &OutdatedError{Database: p.sender.Database(), SQL: missing, Err: cause}
 }
 
 // lacking returns the statements that bring tables up to the schema file. If others change the tables at that time, reading
@@ -184,15 +184,15 @@ func (p place) compare(ctx context.Context, tables []*table) (ddl []string, err 
 	for _, t := range tables {
 		names = append(names, t.name)
 	}
-	columns, err := p.store.Columns(ctx, names)
+	columns, err := p.sender.Columns(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	indexes, err := p.store.Indexes(ctx, names)
+	indexes, err := p.sender.Indexes(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	return lackingOf(p.store.Database(), tables, columns, indexes), nil
+	return lackingOf(p.sender.Database(), tables, columns, indexes), nil
 }
 
 // lackingOf returns the statements that bring tables, which have these columns and indexes, up to the schema file. A table
@@ -261,7 +261,7 @@ func (p place) run(ctx context.Context, ddl string) error {
 		Conn(context.Context) (*sql.Conn, error)
 		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
 	})
-	short, usual := p.store.LockWait()
+	short, usual := p.sender.LockWait()
 	switch {
 	case !ok || short == "":
 		_, err := p.db.Exec(ddl)

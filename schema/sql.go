@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // The databases, as [SQL] and [OutdatedError] name them.
@@ -31,7 +31,7 @@ func SQL(database string, options ...Option) ([]string, error) {
 	for _, set := range options {
 		set(&p)
 	}
-	if err := store.CheckPrefix(p.prefix); err != nil {
+	if err := conn.CheckPrefix(p.prefix); err != nil {
 		return nil, fmt.Errorf("schema: table prefix %w", err)
 	}
 	tables, err := tablesFor(database, p.prefix)

@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/lease"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -101,9 +102,9 @@ func New(cfg Config, log logger.Logger) (*Lock, error) {
 		cfg.LockSecond = uint32(lease.DefaultLock / time.Second)
 	}
 	const most = 24 * 60 * 60
-	prefixErr := store.CheckPrefix(cfg.TablePrefix)
+	prefixErr := conn.CheckPrefix(cfg.TablePrefix)
 	switch n := len([]rune(cfg.ServiceName)); {
-	case store.NoHandle(cfg.DB):
+	case conn.NoHandle(cfg.DB):
 		return nil, errors.New("shedlock.Config.DB: is nil; set it to your *sql.DB")
 	case prefixErr != nil:
 		return nil, fmt.Errorf("shedlock.Config.TablePrefix: %w", prefixErr)

@@ -4,6 +4,7 @@ package hidden
 import (
 	"context"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -14,7 +15,7 @@ var QueueJob any
 type Run interface {
 	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
 	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
-	FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
+	FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
 }
 
 // ArchivedMost is how many jobs are archived together: the parameters of each may take a megabyte.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -22,7 +23,7 @@ type stood struct {
 
 func (s stood) Standings(context.Context, []uint64) ([]store.Standing, error) { return s.rows, nil }
 
-func (s stood) FinishThrough(context.Context, store.Handle, uint64, int64, int32, int32) (bool, error) {
+func (s stood) FinishThrough(context.Context, conn.Handle, uint64, int64, int32, int32) (bool, error) {
 	return true, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -84,7 +85,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 		m.settler.undo(lease, batch...)
 		return nil
 	}
-	undone := store.IsRolledBack(err)
+	undone := conn.IsRolledBack(err)
 	var rest []*task
 	for _, t := range batch {
 		switch row, ok := marked[t.ID]; {
@@ -100,7 +101,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 	}
 	switch {
 	case err != nil:
-		if until := sent.Add(markMax); !store.IsAnswered(err) && time.Now().Before(until) {
+		if until := sent.Add(markMax); !conn.IsAnswered(err) && time.Now().Before(until) {
 			m.doubts.add(lease, until, rest)
 			time.AfterFunc(time.Until(until)+time.Millisecond, func() { ground.Signal(m.wake) }) // for who gives leases back
 		}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -88,7 +88,7 @@ func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, er
 }
 
 // FinishThrough is the statement inside the transaction. It locks the row.
-func (l runs) FinishThrough(ctx context.Context, h store.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
+func (l runs) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	c := h.(*completion)
 	return send(ctx, l.link, completeJob, about{ids: []uint64{id}, term: term}, func() (bool, error) {
 		t := l.world.table

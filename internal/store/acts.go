@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Act is a row of async_job_act_tab: what somebody did to jobs or to a type. An operation is an act, and each of its parts is
@@ -43,18 +45,6 @@ const (
 	OperationStopped = "stopped"
 )
 
-// InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
-// a transaction of their own, which is sent again after a deadlock. On another handle, each statement is a transaction of its own.
-func (s *Store) InOneTransaction(ctx context.Context, act func(*Store) error) error {
-	return sendAgain(s.CanTransact() || s.commitsEach(), func() error { return s.together(ctx, act) })
-}
-
-// CanTransact reports whether [Store.InOneTransaction] can begin a transaction on this handle.
-func (s *Store) CanTransact() bool {
-	_, ok := s.lender()
-	return ok
-}
-
 // LockState reads which of the rows are in the state, in ascending order, and locks them until the end of the transaction.
 func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	return s.LockMatching(ctx, ids, Filter{}, state)
@@ -66,11 +56,11 @@ func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state 
 		return nil, nil
 	}
 	f.IDs = ids
-	args := s.arguments()
+	args := s.Arguments()
 	where := s.matching(&f, args)
-	found, err := read(ctx, s, column[uint64],
-		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.jobs, s.byPrimary, where, conditions[state], s.forUpdate), args.list...)
-	return found, wrap("lock jobs", err)
+	found, err := conn.Read(ctx, s, conn.Column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.Tables.Jobs, s.ByPrimary, where, conditions[state], s.ForUpdate), args.List...)
+	return found, conn.Wrap("lock jobs", err)
 }
 
 const (
@@ -87,27 +77,27 @@ func (s *Store) NoteAct(ctx context.Context, act *Act) (id uint64, err error) {
 	if act.Operation > 0 {
 		operation = act.Operation
 	}
-	args := []any{cut(act.Actor, actorMax), act.Verb, textOrNil(cut(act.Why, whyMax)),
-		act.JobType, textOrNil(numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
+	args := []any{conn.Cut(act.Actor, actorMax), act.Verb, textOrNil(conn.Cut(act.Why, whyMax)),
+		act.JobType, textOrNil(conn.Numbers(act.Jobs)), first, last, textOrNil(act.Detail), operation, textOrNil(act.State), act.LastID, act.Changed}
 	query := fmt.Sprintf("INSERT INTO %s (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed) "+
 		"VALUES (%s%s)%s",
-		s.acts, s.now, strings.Repeat(", ?", len(args)), s.returning)
-	if s.returning != "" {
-		ids, err := read(ctx, s, column[uint64], query, args...)
+		s.Tables.Acts, s.NowSecond, strings.Repeat(", ?", len(args)), s.Returning)
+	if s.Returning != "" {
+		ids, err := conn.Read(ctx, s, conn.Column[uint64], query, args...)
 		if err == nil && len(ids) != 1 {
 			err = fmt.Errorf("%d ids for one row", len(ids))
 		}
 		if err != nil {
-			return 0, wrap("note an act", err)
+			return 0, conn.Wrap("note an act", err)
 		}
 		return ids[0], nil
 	}
-	result, err := s.execute(ctx, query, args...)
+	result, err := conn.Execute(ctx, s, query, args...)
 	if err != nil {
-		return 0, wrap("note an act", err)
+		return 0, conn.Wrap("note an act", err)
 	}
 	told, err := result.LastInsertId()
-	return uint64(told), wrap("note an act", err)
+	return uint64(told), conn.Wrap("note an act", err)
 }
 
 // textOrNil is a text as an argument; an empty one is NULL.
@@ -133,41 +123,41 @@ type ActFilter struct {
 // Acts reads acts, the newest first. Fewer than the limit: there are no more. It may be asked of a replica.
 func (s *Store) Acts(ctx context.Context, f ActFilter, limit int) ([]Act, error) {
 	query, args := s.selectActs(f, limit)
-	acts, err := read(ctx, s, collectActs, query, args...)
-	return acts, wrap("acts", err)
+	acts, err := conn.Read(ctx, s, collectActs, query, args...)
+	return acts, conn.Wrap("acts", err)
 }
 
 // Operations reads operations, the newest first, for those who carry them out.
 func (s *Store) Operations(ctx context.Context, f ActFilter, limit int) ([]Act, error) {
 	f.Operations = true
 	query, args := s.selectActs(f, limit)
-	acts, err := read(ctx, s, collectActs, s.fromPrimary(query), args...)
+	acts, err := conn.Read(ctx, s, collectActs, s.FromPrimary(query), args...)
 	slices.SortFunc(acts, func(a, b Act) int { return cmp.Compare(b.ID, a.ID) })
-	return acts, wrap("operations", err)
+	return acts, conn.Wrap("operations", err)
 }
 
 func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
-	args := s.arguments()
+	args := s.Arguments()
 	where := []string{"id > 0"}
 	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
 	if f.ID > 0 {
-		and("id = %s", args.id(f.ID))
+		and("id = %s", args.ID(f.ID))
 	}
 	if f.Job > 0 {
 		id := strconv.FormatUint(f.Job, 10)
-		and("last_job >= %s", args.id(f.Job))
-		and("first_job <= %s", args.id(f.Job))
+		and("last_job >= %s", args.ID(f.Job))
+		and("first_job <= %s", args.ID(f.Job))
 		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)",
-			args.value(id), args.value(id+",%"), args.value("%,"+id), args.value("%,"+id+",%"))
+			args.Value(id), args.Value(id+",%"), args.Value("%,"+id), args.Value("%,"+id+",%"))
 	}
 	if len(f.Types) > 0 {
-		and("job_type IN (%s)", numbers(f.Types))
+		and("job_type IN (%s)", conn.Numbers(f.Types))
 	}
 	if f.Actor != "" {
-		and("actor = %s", args.value(f.Actor))
+		and("actor = %s", args.Value(f.Actor))
 	}
 	if f.Operation > 0 {
-		and("operation = %s", args.id(f.Operation))
+		and("operation = %s", args.ID(f.Operation))
 	}
 	if f.Operations {
 		and("state IS NOT NULL")
@@ -178,7 +168,7 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 		and("state = '%s'", OperationOpen)
 	}
 	if f.Before > 0 {
-		and("id < %s", args.id(f.Before))
+		and("id < %s", args.ID(f.Before))
 	}
 	return fmt.Sprintf("SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, "+
 		"COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, "+
@@ -186,7 +176,7 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 		"FROM %s "+
 		"WHERE %s "+
 		"ORDER BY id DESC LIMIT %s",
-		s.acts, strings.Join(where, " AND "), args.number(int64(limit))), args.list
+		s.Tables.Acts, strings.Join(where, " AND "), args.Number(int64(limit))), args.List
 }
 
 func collectActs(rows *sql.Rows) ([]Act, error) {
@@ -194,7 +184,7 @@ func collectActs(rows *sql.Rows) ([]Act, error) {
 		Act
 		jobs string
 	}
-	list, err := each(func(r *row) []any {
+	list, err := conn.Each(func(r *row) []any {
 		return []any{&r.ID, &r.At, &r.Actor, &r.Verb, &r.Why,
 			&r.JobType, &r.jobs, &r.Detail, &r.Changed, &r.Operation, &r.State, &r.Reached, &r.LastID, &r.Skipped, &r.Worker, &r.TouchedAt}
 	})(rows)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // NewJob is a row for [Store.AddJob] and [Store.AddJobs] or, if it is unique, for [Store.AddUnlessThere] and
@@ -55,23 +57,23 @@ func (s *Store) AddJob(ctx context.Context, job *NewJob, created int64) (id uint
 // insertJob inserts one row and returns its id. There reports that the statement inserted none, because a row is in its
 // way.
 func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *NewJob, created int64) (id uint64, there bool, err error) {
-	args := s.arguments()
+	args := s.Arguments()
 	columns := plainColumns
 	params, long := inColumns(job.Params)
 	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s",
-		args.value(params), args.value(job.JobType), s.startOf(job, args), args.value(created), args.value(created))
+		args.Value(params), args.Value(job.JobType), s.startOf(job, args), args.Value(created), args.Value(created))
 	if !job.plain() {
 		columns += furtherColumns
 		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s",
-			job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
+			job.Priority, args.OrNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
 	}
 	if long != "" {
 		columns += longColumn
-		row += ", " + args.value(long)
+		row += ", " + args.Value(long)
 	}
-	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.jobs, columns, row, unlessThere, s.returning)
-	if s.returning != "" {
-		ids, err := read(ctx, s, column[uint64], query, args.list...)
+	query := fmt.Sprintf("%s %s (%s) VALUES %s)%s%s", insert, s.Tables.Jobs, columns, row, unlessThere, s.Returning)
+	if s.Returning != "" {
+		ids, err := conn.Read(ctx, s, conn.Column[uint64], query, args.List...)
 		switch {
 		case err != nil:
 			return 0, false, err
@@ -82,29 +84,29 @@ func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *
 		}
 		return 0, false, fmt.Errorf("%d ids for one row", len(ids))
 	}
-	result, err := s.execute(ctx, query, args.list...)
+	result, err := conn.Execute(ctx, s, query, args.List...)
 	if err != nil {
 		return 0, false, err
 	}
-	if insert == s.insertNew { // if no row was inserted, the driver tells the id of another row
+	if insert == s.InsertNew { // if no row was inserted, the driver tells the id of another row
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return 0, err == nil, wrap("whether the row was there", err)
+			return 0, err == nil, conn.Wrap("whether the row was there", err)
 		}
 	}
 	last, err := result.LastInsertId()
-	return uint64(last), false, wrap("id of the row", err)
+	return uint64(last), false, conn.Wrap("id of the row", err)
 }
 
-func (s *Store) startOf(job *NewJob, args *arguments) string {
+func (s *Store) startOf(job *NewJob, args *conn.Arguments) string {
 	if job.Delay == 0 {
-		return args.value(job.StartTime)
+		return args.Value(job.StartTime)
 	}
-	return s.afterMillis(fmt.Sprintf("CAST(%s AS %s)", args.number(job.Delay), s.bigint))
+	return s.afterMillis(fmt.Sprintf("CAST(%s AS %s)", args.Number(job.Delay), s.BigInt))
 }
 
 // afterMillis writes the first whole second that lies at least this number of milliseconds after now.
-func (d dialect) afterMillis(delay string) string {
-	return fmt.Sprintf(d.seconds, fmt.Sprintf("%s + CAST(%s AS %s) * 1000 + 999999", d.nowMicros, delay, d.bigint))
+func (s *Store) afterMillis(delay string) string {
+	return fmt.Sprintf(s.Seconds, fmt.Sprintf("%s + CAST(%s AS %s) * 1000 + 999999", s.NowMicros, delay, s.BigInt))
 }
 
 func setOrNull(n int) string {
@@ -130,7 +132,7 @@ func (s *Store) AddJobs(ctx context.Context, jobs []NewJob, created int64) (ids 
 		jobs = jobs[len(some):]
 		var added []uint64
 		err := s.onOneSession(ctx, func(s *Store) (err error) {
-			added, err = s.addMany(ctx, s, some, created)
+			added, err = s.addMany(ctx, some, created)
 			return err
 		})
 		if err != nil {
@@ -152,12 +154,20 @@ func statementRows(jobs []NewJob) (rows int) {
 	return rows
 }
 
+// addMany inserts rows by one statement, and returns their ids in the order of the rows.
+func (s *Store) addMany(ctx context.Context, jobs []NewJob, created int64) ([]uint64, error) {
+	if s.Arrays {
+		return s.addByArrays(ctx, jobs, created)
+	}
+	return s.addByValues(ctx, jobs, created)
+}
+
 // addByValues inserts the rows as a list of values. The database tells one id, MySQL the first and SQLite the last, and
 // the others lie a fixed step apart. MySQL promises that for one INSERT whose rows are counted beforehand, in every
 // innodb_autoinc_lock_mode; SQLite has one writer at a time.
-func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+func (s *Store) addByValues(ctx context.Context, jobs []NewJob, created int64) ([]uint64, error) {
 	values, args := s.valuesOf(jobs, created)
-	result, err := s.execute(ctx, "INSERT INTO "+s.jobs+values, args...)
+	result, err := conn.Execute(ctx, s, "INSERT INTO "+s.Tables.Jobs+values, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +175,7 @@ func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 	if err != nil {
 		return nil, err
 	}
-	if s.idStep == "" {
+	if s.IDStep == "" {
 		told -= uint64(len(jobs) - 1)
 	}
 	return idsFrom(told, step, len(jobs)), nil
@@ -175,17 +185,17 @@ func addByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([
 func (s *Store) toldID(ctx context.Context, result sql.Result) (told, step uint64, err error) {
 	id, err := result.LastInsertId()
 	if err != nil {
-		return 0, 0, wrap("ids of the rows", err)
+		return 0, 0, conn.Wrap("ids of the rows", err)
 	}
-	if s.idStep == "" {
+	if s.IDStep == "" {
 		return uint64(id), 1, nil
 	}
-	steps, err := read(ctx, s, column[uint64], s.fromPrimary(s.idStep))
+	steps, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(s.IDStep))
 	if err == nil && len(steps) != 1 {
 		err = errors.New("no row")
 	}
 	if err != nil {
-		return 0, 0, wrap("step between ids", err)
+		return 0, 0, conn.Wrap("step between ids", err)
 	}
 	return uint64(id), steps[0], nil
 }
@@ -200,7 +210,7 @@ func idsFrom(first, step uint64, n int) []uint64 {
 
 // valuesOf writes what follows the table in an INSERT of the rows.
 func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
-	args := s.arguments()
+	args := s.Arguments()
 	further, anyLong := false, anyLong(jobs)
 	for i := range jobs {
 		further = further || !jobs[i].plain()
@@ -220,21 +230,21 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 			rows.WriteString(", ")
 		}
 		params, long := inColumns(job.Params)
-		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.value(params), job.JobType)
+		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.Value(params), job.JobType)
 		if job.Delay != 0 {
-			start = s.afterMillis(args.number(job.Delay))
+			start = s.afterMillis(args.Number(job.Delay))
 		}
 		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
 		if further {
 			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s",
-				job.Priority, args.orNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.orNull(job.Meta), args.orNull(job.Group))
+				job.Priority, args.OrNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
 		}
 		if anyLong {
-			rows.WriteString(", " + args.orNull(long))
+			rows.WriteString(", " + args.OrNull(long))
 		}
 		rows.WriteByte(')')
 	}
-	return fmt.Sprintf(" (%s) VALUES %s", columns, rows.String()), args.list
+	return fmt.Sprintf(" (%s) VALUES %s", columns, rows.String()), args.List
 }
 
 func anyLong(jobs []NewJob) bool {
@@ -244,7 +254,7 @@ func anyLong(jobs []NewJob) bool {
 // addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
 // driver may keep it. No element is NULL, which a session with array_nulls=off takes for a text. The ids are given, and come back, in
 // the order of the rows.
-func addByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, error) {
+func (s *Store) addByArrays(ctx context.Context, jobs []NewJob, created int64) ([]uint64, error) {
 	ids, err := s.insertArrays(ctx, jobs, created, "NULL", "")
 	if err == nil && len(ids) != len(jobs) {
 		err = fmt.Errorf("%d ids for %d rows", len(ids), len(jobs))
@@ -273,24 +283,24 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := inColumns(j.Params); return quoted(long) }})
 		further, long = further+longColumn, ", NULLIF(long, '')"
 	}
-	args := s.arguments()
-	made := args.value(created)
+	args := s.Arguments()
+	made := args.Value(created)
 	var arrays, names []string
 	for _, c := range columns {
 		values := make([]string, len(jobs))
 		for i := range jobs {
 			values[i] = c.value(&jobs[i])
 		}
-		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.value("{"+strings.Join(values, ",")+"}"), c.kind))
+		arrays = append(arrays, fmt.Sprintf("CAST(%s AS %s[])", args.Value("{"+strings.Join(values, ",")+"}"), c.kind))
 		names = append(names, c.name)
 	}
-	return read(ctx, s, column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) "+
+	return conn.Read(ctx, s, conn.Column[uint64], fmt.Sprintf("INSERT INTO %s (%s%s) "+
 		"SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE %s END, made, made, priority, NULLIF(key, ''), %s, "+
 		"NULLIF(most, %d), NULLIF(meta, ''), NULLIF(grouping, '')%s "+
 		"FROM (SELECT CAST(%s AS bigint) AS made) AS moment, unnest(%s) WITH ORDINALITY AS job (%s, n) "+
 		"ORDER BY n%s%s",
-		s.jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, NotSet, long,
-		made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.returning), args.list...)
+		s.Tables.Jobs, plainColumns, further, s.afterMillis("delay"), uniqueIn, NotSet, long,
+		made, strings.Join(arrays, ", "), strings.Join(names, ", "), unlessThere, s.Returning), args.List...)
 }
 
 // quoted writes a text as an element of an array.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Rows that wait for as long as they were told to, from a moment that is still to come: the database's clock was ahead when they were
@@ -29,23 +31,23 @@ const waitsNot = 60
 
 func (s *Store) writtenAhead(own int64) string {
 	return fmt.Sprintf("%s AND %s AND start_time > %s + %d AND update_time > %[3]s + %[4]d AND update_time > %[5]d AND (%[6]s OR %[7]s)",
-		pending, waitsFrom, s.nowOnce(), aheadLeast, own+aheadLeast, waitsFor, wasDueThen)
+		pending, waitsFrom, s.NowOnce(), aheadLeast, own+aheadLeast, waitsFor, wasDueThen)
 }
 
 // WrittenAhead reads the ids of waiting rows of these types that were told to wait for a time while the database's clock was ahead: they
 // were written later than it is, by the database's clock and by the caller's own, in unix seconds. It returns at most limit of them. It goes
 // through all rows of these types that are not due yet.
 func (s *Store) WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error) {
-	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s LIMIT %d",
-		s.jobs, s.byDue, numbers(types), s.writtenAhead(own), limit)))
+	ids, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s LIMIT %d",
+		s.Tables.Jobs, s.ByDue, conn.Numbers(types), s.writtenAhead(own), limit)))
 	slices.Sort(ids)
-	return ids, wrap("find jobs that were put off while the clock was ahead", err)
+	return ids, conn.Wrap("find jobs that were put off while the clock was ahead", err)
 }
 
 // MendAhead starts the wait of each row anew, from now, and raises changes if the row is not marked. It needs what [Store.WrittenAhead] needs. It
 // returns how many rows it changed. Sent again, it changes nothing.
 func (s *Store) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
-	return s.change(ctx, "mend jobs that were put off while the clock was ahead", ids, s.writtenAhead(own), func(*arguments) string {
-		return fmt.Sprintf("start_time = start_time + %s - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END", s.nowOnce())
+	return s.change(ctx, "mend jobs that were put off while the clock was ahead", ids, s.writtenAhead(own), func(*conn.Arguments) string {
+		return fmt.Sprintf("start_time = start_time + %s - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END", s.NowOnce())
 	})
 }

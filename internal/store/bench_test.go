@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"io"
 	"testing"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 func thousandIDs(step uint64) []uint64 {
@@ -22,7 +24,7 @@ func BenchmarkReadingAThousandRows(b *testing.B) { benchmarkRows(b, 1000) }
 func BenchmarkReadingAPageOfOneRow(b *testing.B) { benchmarkRows(b, 1) }
 
 func benchmarkMark(b *testing.B, ids []uint64) {
-	s := &Store{db: deaf{}, dialect: mariadb, tables: named("")}
+	s := storeOn(deaf{}, conn.MariaDB, "")
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Mark(b.Context(), ids, 1_700_000_000, Version{}, 9, 1_800_000_000_500); err != nil {
@@ -32,7 +34,7 @@ func benchmarkMark(b *testing.B, ids []uint64) {
 }
 
 // deaf is a handle that does nothing.
-type deaf struct{ DB }
+type deaf struct{ conn.DB }
 
 func (deaf) ExecContext(context.Context, string, ...any) (sql.Result, error) {
 	return driver.RowsAffected(1000), nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Beside is what one look shows beside a job: its type, and what the holders of its leases have told.
@@ -26,19 +28,19 @@ type Moment struct {
 // name of the type's lease; its shards' names are longer by a slash and a number. It may be asked of a replica.
 func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease string) (b Beside, err error) {
 	const kind, line, moment = 1, 2, 3
-	args := s.arguments()
-	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
+	args := s.Arguments()
+	integer := func(column string) string { return fmt.Sprintf(s.Integer, column) }
 	parts := []string{
 		fmt.Sprintf(
 			"SELECT %d AS part, COALESCE(name, '') AS name, COALESCE(settings, '') AS state, COALESCE(paused_at, 0), COALESCE(told_at, 0), "+
 				"COALESCE(cron_at, 0), COALESCE(workers, 0), %s, %s, %s AS actor, %s AS why "+
 				"FROM %s AS kind "+
 				"WHERE job_type = %s",
-			kind, pauseEnd, s.exactly("COALESCE(rate, 0)"), s.ofPause("actor"), s.ofPause("why"), s.types, args.number(int64(jobType))),
+			kind, pauseEnd, s.Exactly("COALESCE(rate, 0)"), s.ofPause("actor"), s.ofPause("why"), s.Tables.Types, args.Number(int64(jobType))),
 		fmt.Sprintf("SELECT %d, lock_name, state, term, told_at, 0, 0, 0, 0, '', '' FROM %s WHERE lock_name = %s OR lock_name LIKE %s",
-			line, s.lines, args.value(lease), args.value(lease+"/%")),
+			line, s.Tables.Lines, args.Value(lease), args.Value(lease+"/%")),
 		fmt.Sprintf("SELECT %d, '', '', %s, %s, %s, %s, %s, 0, '', '' FROM %s WHERE id = %s",
-			moment, integer("job_status"), integer("term"), integer("attempts"), integer("deferred"), s.dueSecond(), s.jobs, args.id(id)),
+			moment, integer("job_status"), integer("term"), integer("attempts"), integer("deferred"), s.dueSecond(), s.Tables.Jobs, args.ID(id)),
 	}
 	type row struct {
 		part        int
@@ -47,13 +49,13 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 		rate        float64
 		by, why     string // a pause
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any {
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any {
 		places := []any{&r.part, &r.name, &r.state}
 		for i := range r.numbers {
-			places = append(places, whole[int64]{&r.numbers[i]})
+			places = append(places, conn.Whole(&r.numbers[i]))
 		}
 		return append(places, &r.rate, &r.by, &r.why)
-	}), strings.Join(parts, " UNION ALL "), args.list...)
+	}), strings.Join(parts, " UNION ALL "), args.List...)
 	for _, r := range rows {
 		switch n := &r.numbers; r.part {
 		case kind:
@@ -67,5 +69,5 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 			b.Job = &Moment{Status: int16(n[0]), Term: n[1], Attempts: int32(n[2]), Deferred: int32(n[3]), Due: n[4]}
 		}
 	}
-	return b, wrap("look beside a job", err)
+	return b, conn.Wrap("look beside a job", err)
 }

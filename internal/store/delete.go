@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Old says which rows are to be deleted: rows of these types that were last written before the second of unix time that stands under
@@ -24,7 +26,7 @@ func (o *Old) has(row *Aged) bool {
 }
 
 // condition is what a row of these types must still fulfil when it is deleted.
-func (o *Old) condition(args *arguments) string {
+func (o *Old) condition(args *conn.Arguments) string {
 	statuses := map[int64][]int32{} // by the second before which they were written
 	for status, before := range o.Before {
 		statuses[before] = append(statuses[before], status)
@@ -33,7 +35,8 @@ func (o *Old) condition(args *arguments) string {
 	for _, before := range slices.Sorted(maps.Keys(statuses)) {
 		slices.Sort(statuses[before])
 		either = append(either,
-			fmt.Sprintf("job_status IN (%s) AND update_time < %s AND create_time < %s", numbers(statuses[before]), args.number(before), args.number(before)))
+			fmt.Sprintf("job_status IN (%s) AND update_time < %s AND create_time < %s",
+				conn.Numbers(statuses[before]), args.Number(before), args.Number(before)))
 	}
 	return "(" + strings.Join(either, " OR ") + ")"
 }
@@ -118,7 +121,7 @@ func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Step
 	if page.upTo == 0 {
 		return d, nil
 	}
-	together := s.CanTransact() && len(page.Old) > 0 && (steps.Turn == nil || s.canRest())
+	together := s.CanTransact() && len(page.Old) > 0 && (steps.Turn == nil || s.CanRest())
 	act := func(s *Store) error {
 		d = Deletion{}
 		for ids := range slices.Chunk(page.Old, cmp.Or(steps.Rows, max(1, len(page.Old)))) {
@@ -169,81 +172,68 @@ func (t *Steps) take(ctx context.Context, d *Deletion, most int, statement func(
 	return t.Turn(ctx, most, send)
 }
 
-// fewConns is how many connections a pool may have and still miss one that a transaction keeps. The number is a guess.
-const fewConns = 10
-
-// canRest reports whether a transaction of this handle may stay open between its statements without others waiting for it: if the
-// database has several writers, and the pool many connections.
-func (s *Store) canRest() bool {
-	lends, _ := s.lender()
-	p, _ := lends.(pool)
-	conns, ok := p.conns.(connPool)
-	if !ok || s.oneWriter {
-		return false
-	}
-	limit := conns.Stats().MaxOpenConnections
-	return limit == 0 || limit > fewConns
-}
-
 // FirstRows reads the rows with the smallest ids.
-func (s *Store) FirstRows(ctx context.Context, most int) ([]Aged, error) { return s.aged(ctx, 0, most) }
+func (s *Store) FirstRows(ctx context.Context, most int) ([]Aged, error) {
+	return s.aged(ctx, 0, most)
+}
 
 // aged reads along the primary key.
 func (s *Store) aged(ctx context.Context, after uint64, limit int) ([]Aged, error) {
-	args := s.arguments()
-	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
-	rows, err := read(ctx, s, each(func(a *Aged) []any {
-		return []any{whole[uint64]{&a.ID}, whole[int32]{&a.JobType}, whole[int32]{&a.Status}, whole[int64]{&a.Created}, whole[int64]{&a.Written}}
+	args := s.Arguments()
+	integer := func(column string) string { return fmt.Sprintf(s.Integer, column) }
+	rows, err := conn.Read(ctx, s, conn.Each(func(a *Aged) []any {
+		return []any{conn.Whole(&a.ID), conn.Whole(&a.JobType), conn.Whole(&a.Status), conn.Whole(&a.Created), conn.Whole(&a.Written)}
 	}), fmt.Sprintf("SELECT id, job_type, job_status, %s, %s FROM %s %s WHERE id > %s ORDER BY id LIMIT %s",
-		integer("create_time"), integer("update_time"), s.jobs, s.byPrimary, args.id(after), args.number(int64(limit))), args.list...)
-	return rows, wrap("find old jobs", err)
+		integer("create_time"), integer("update_time"), s.Tables.Jobs, s.ByPrimary, args.ID(after), args.Number(int64(limit))), args.List...)
+	return rows, conn.Wrap("find old jobs", err)
 }
 
 func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int, err error) {
-	args := s.arguments()
-	statement := fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.deleteFrom, s.jobs), args.in(s, ids), old.condition(args))
-	n, err = s.exec(ctx, statement, args.list...)
-	return n, wrap("delete jobs", err)
+	args := s.Arguments()
+	statement := fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Jobs), args.In(ids), old.condition(args))
+	n, err = conn.Exec(ctx, s, statement, args.List...)
+	return n, conn.Wrap("delete jobs", err)
 }
 
 // deleteStrays deletes attempts of rows that are gone. It reports whether there may be more. It does not wait between finding and deleting
 // them: some databases lock what they find, and the gap behind it.
 func (s *Store) deleteStrays(ctx context.Context, page *OldPage, steps *Steps, d *Deletion) (more bool, err error) {
 	err = steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
-		args := s.arguments()
-		strays, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT DISTINCT job_id "+
+		args := s.Arguments()
+		strays, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf("SELECT DISTINCT job_id "+
 			"FROM %s "+
 			"WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
-			s.attempts, args.id(page.after), args.id(page.upTo), s.jobs, steps.strays())), args.list...)
+			s.Tables.Attempts, args.ID(page.after), args.ID(page.upTo), s.Tables.Jobs, steps.strays())), args.List...)
 		if more = len(strays) == steps.strays(); err == nil && len(strays) > 0 {
 			err = s.deleteAttempts(ctx, strays)
 		}
 		return 0, err
 	})
-	return more, wrap("delete the attempts of deleted jobs", err)
+	return more, conn.Wrap("delete the attempts of deleted jobs", err)
 }
 
 func (s *Store) deleteAttempts(ctx context.Context, jobs []uint64) error {
 	slices.Sort(jobs)
-	_, err := s.exec(ctx, fmt.Sprintf("%s WHERE job_id IN (%s)", fmt.Sprintf(s.deleteFrom, s.attempts), numbers(jobs)))
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE job_id IN (%s)", fmt.Sprintf(s.DeleteFrom, s.Tables.Attempts), conn.Numbers(jobs)))
 	return err
 }
 
 // Span reads the smallest and the largest id; 0: there is none. It may be asked of a replica.
 func (s *Store) Span(ctx context.Context) (first, last uint64, err error) {
-	spans, err := read(ctx, s, each(func(span *[2]uint64) []any { return []any{&span[0], &span[1]} }),
-		fmt.Sprintf("SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM %s WHERE id > 0", s.jobs))
+	spans, err := conn.Read(ctx, s, conn.Each(func(span *[2]uint64) []any { return []any{&span[0], &span[1]} }),
+		fmt.Sprintf("SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM %s WHERE id > 0", s.Tables.Jobs))
 	for _, span := range spans {
 		first, last = span[0], span[1]
 	}
-	return first, last, wrap("span of ids", err)
+	return first, last, conn.Wrap("span of ids", err)
 }
 
 // LastID reads the largest id, for those who change the rows up to it; 0: there is none.
 func (s *Store) LastID(ctx context.Context) (last uint64, err error) {
-	ids, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT COALESCE(MAX(id), 0) AS last FROM %s WHERE id > 0", s.jobs)))
+	ids, err := conn.Read(ctx, s, conn.Column[uint64],
+		s.FromPrimary(fmt.Sprintf("SELECT COALESCE(MAX(id), 0) AS last FROM %s WHERE id > 0", s.Tables.Jobs)))
 	for _, id := range ids {
 		last = id
 	}
-	return last, wrap("largest id", err)
+	return last, conn.Wrap("largest id", err)
 }

@@ -2,10 +2,9 @@
 // pending or final, which terms come later, which rows belong to a shard.
 //
 //	verbs        Mark, Settle, Tail, TakeLeases …    a statement each, seldom two; they never ask which database it is
-//	               │ fragments
-//	dialect      mysql.go  tidb.go  postgres.go  sqlite.go    what differs between databases
-//	               │ text and arguments
-//	send.go      the handle: a pool, a transaction, or a connection of the store's own (reserve.go)
+//	  │ words │ text and arguments
+//	  ▼       ▼
+//	package conn                                     what differs between databases, and how a statement is sent
 //
 // testdata has the SQL of each verb on each database, as it is sent if the tables are empty and no row is locked: mysql.sql, mariadb.sql,
 // postgresql.sql, sqlite.sql, and tidb.sql with what differs from MySQL's. A test compares them with the code, and writes them with -update.
@@ -23,7 +22,7 @@
 //     in two renewals within a second, the rows are read back.
 //   - A statement whose values are all numbers has them in its text: without arguments it costs one round trip, with
 //     arguments three (prepare, execute, close). On PostgreSQL, the reads that recur have arguments all the same
-//     (postgres.go says why).
+//     (conn/postgres.go says why).
 //
 // # Rows that somebody has locked
 //

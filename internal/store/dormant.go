@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // A job type that has no work may be dormant: nobody holds its lease, and nobody looks for its jobs. The row of its lease has another
@@ -24,18 +24,18 @@ func dormant(name string) string { return DormantPrefix + strings.TrimPrefix(nam
 func (s *Store) LayDown(ctx context.Context, name, owner string) error {
 	// If there are both rows, somebody who knows no dormant types has made the second one. Its term is the larger one, since it came
 	// from the clock. MySQL lets a DELETE read its own table in a derived table only.
-	_, err := s.exec(ctx, fmt.Sprintf("%[2]s FROM %[1]s "+
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("%[2]s FROM %[1]s "+
 		"WHERE lock_name = ? AND EXISTS (SELECT * FROM (SELECT lock_name FROM %[1]s WHERE lock_name = ? AND locked_by = ?) AS awake)",
-		s.leases, s.deletes), dormant(name), name, owner)
+		s.Tables.Leases, s.Deletes), dormant(name), name, owner)
 	if err == nil {
 		var n int
-		n, err = s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_name = ?, lock_until = %s", s.timestamp(s.leaseNow)),
+		n, err = s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_name = ?, lock_until = %s", s.Timestamp(s.LeaseNow)),
 			[]any{dormant(name)}, "locked_by = ?", owner)
 		if err == nil && n == 0 {
 			err = s.unlessLocked(ctx, name, owner)
 		}
 	}
-	return wrap("lay a job type down", err)
+	return conn.Wrap("lay a job type down", err)
 }
 
 // Wake wakes the types of these leases, as far as they are dormant: their leases are free again. None of the leases may have a row of
@@ -48,12 +48,12 @@ func (s *Store) Wake(ctx context.Context, names []string) error {
 		asleep[i] = dormant(name)
 		args = append(args, asleep[i], name)
 	}
-	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_name = CASE lock_name%s END WHERE lock_name IN (?)",
-		s.leaseUpdate, strings.Repeat(" WHEN ? THEN ?", len(names))), append(args, asleep)...)
+	query, args, err := conn.In(fmt.Sprintf("%s SET lock_name = CASE lock_name%s END WHERE lock_name IN (?)",
+		s.LeaseUpdate, strings.Repeat(" WHEN ? THEN ?", len(names))), append(args, asleep)...)
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("wake job types", err)
+	return conn.Wrap("wake job types", err)
 }
 
 // HaveWork reads which job types have a pending job, due or not. Of the given types, it returns all that have a row in the table of
@@ -66,28 +66,28 @@ func (s *Store) HaveWork(ctx context.Context, types []int32) (map[int32]bool, er
 	}
 	work, where := "1 = 1", s.anyPending("known.job_type") // there may be thousands, most of them without
 	if len(types) > 0 {
-		work, where = where, fmt.Sprintf("job_type IN (%s)", numbers(types))
+		work, where = where, fmt.Sprintf("job_type IN (%s)", conn.Numbers(types))
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.jobType, &r.work} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_type, %s AS has_work FROM %s AS known WHERE %s", work, s.types, where)))
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.jobType, &r.work} }), s.FromPrimary(fmt.Sprintf(
+		"SELECT job_type, %s AS has_work FROM %s AS known WHERE %s", work, s.Tables.Types, where)))
 	have := make(map[int32]bool, len(rows))
 	for _, r := range rows {
 		have[r.jobType] = r.work
 	}
-	return have, wrap("look which job types have work", err)
+	return have, conn.Wrap("look which job types have work", err)
 }
 
 // anyPending writes the condition that there is a pending job of a type. A subquery with LIMIT stays what it is; an EXISTS might become
 // a join with all pending rows.
 func (s *Store) anyPending(jobType string) string {
 	one := func(status string) string {
-		return fmt.Sprintf("(SELECT 1 FROM %s AS work %s WHERE work.job_type = %s%s LIMIT 1) IS NOT NULL", s.jobs, s.byDue, jobType, status)
+		return fmt.Sprintf("(SELECT 1 FROM %s AS work %s WHERE work.job_type = %s%s LIMIT 1) IS NOT NULL", s.Tables.Jobs, s.ByDue, jobType, status)
 	}
-	if s.pendingOnly {
-		return one(s.anyType)
+	if s.PendingOnly {
+		return one(s.AnyType)
 	}
 	alternatives := []string{one(" AND work.job_status IS NULL")}
-	for status := range strings.SplitSeq(pendingStatuses, ", ") {
+	for status := range strings.SplitSeq(conn.PendingStatuses, ", ") {
 		alternatives = append(alternatives, one(" AND work.job_status = "+status))
 	}
 	return "(" + strings.Join(alternatives, " OR ") + ")"

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 const (
@@ -58,10 +60,10 @@ const failedOutcome = "failed"
 func shortError(text string) string {
 	const escaped = 6 // bytes of JSON for a byte, at most
 	if len(text)*escaped < errorBytes {
-		return cut(text, len(text))
+		return conn.Cut(text, len(text))
 	}
 	for most := 250; ; most = most * 3 / 4 {
-		short := cut(text, most)
+		short := conn.Cut(text, most)
 		if written, _ := json.Marshal(short); len(written) <= errorBytes {
 			return short
 		}
@@ -237,17 +239,17 @@ func (s *Store) Errors(ctx context.Context, jobTypes []int32, from int64, most i
 		SpanErrors
 		state string
 	}
-	args := s.arguments()
-	rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.state} }),
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.state} }),
 		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, state "+
 			"FROM %s "+
 			"WHERE job_type IN (%s) AND begins_at >= %s AND state LIKE '%%\"errors\":%%' "+
 			"ORDER BY begins_at DESC LIMIT %s",
-			s.stats, numbers(jobTypes), args.number(from), args.number(int64(most))), args.list...)
+			s.Tables.Stats, conn.Numbers(jobTypes), args.Number(from), args.Number(int64(most))), args.List...)
 	all := make([]SpanErrors, len(rows))
 	for i := range rows {
 		all[i] = rows[i].SpanErrors
 		_ = json.Unmarshal([]byte(rows[i].state), &all[i].Errors) // a later version may have written it
 	}
-	return all, wrap("errors", err)
+	return all, conn.Wrap("errors", err)
 }

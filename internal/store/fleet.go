@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Fleet is who works what, as one look showed it.
@@ -37,15 +37,15 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 		"COALESCE(workers, 0), COALESCE(layout, 0), %s FROM %s WHERE %s"+
 		" UNION ALL SELECT '', '%s', 0, 0, 0, %s"+
 		" UNION ALL SELECT '', '%s', 0, 0, 0, %s",
-		s.exactly(s.unix("lock_until")), s.leases, beginsWith(prefixes),
-		aboutType, s.pauseOver(), aboutOver, aboutPaused, s.exactly("COALESCE(rate, 0)"), s.types, s.steered,
-		aboutNow, s.nowMicros, aboutLeaseNow, s.exactly(s.leaseNow))
+		s.Exactly(s.Unix("lock_until")), s.Tables.Leases, beginsWith(prefixes),
+		aboutType, s.pauseOver(), aboutOver, aboutPaused, s.Exactly("COALESCE(rate, 0)"), s.Tables.Types, s.Steered,
+		aboutNow, s.NowMicros, aboutLeaseNow, s.Exactly(s.LeaseNow))
 	type row struct {
 		Seen
 		until float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Owner, &r.Term, &r.Running, &r.Layout, &r.until} }),
-		s.fromPrimary(query))
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.Name, &r.Owner, &r.Term, &r.Running, &r.Layout, &r.until} }),
+		s.FromPrimary(query))
 	f.Layouts, f.Limits = map[int32]int64{}, map[int32]Limits{}
 	leaseNow := 0.0
 	rows = slices.DeleteFunc(rows, func(r row) bool {
@@ -69,11 +69,8 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 			f.Leases = append(f.Leases, r.Seen)
 		}
 	}
-	return f, wrap("look at the leases", err)
+	return f, conn.Wrap("look at the leases", err)
 }
-
-// steeredOr is dialect.steered where the planner unites what several indexes find.
-const steeredOr = "layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL"
 
 func (f *Fleet) heedType(jobType int32, layout int64, about string, limits Limits) {
 	if layout > 0 {
@@ -98,14 +95,14 @@ func (s *Store) Holdings(ctx context.Context, prefixes []string) (held []Seen, n
 			"FROM %[4]s "+
 			"WHERE %[5]s AND layout > 0 OR (%[6]s) AND %[1]s > %[2]s "+
 			"ORDER BY lock_name",
-		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("locked_at")),
-		s.leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.exactly(s.unix("lock_until")), s.nowMicros)
+		s.Unix("lock_until"), s.LeaseNow, s.Exactly(s.Unix("locked_at")),
+		s.Tables.Leases, beginsWith(prefixes[:1]), beginsWith(prefixes[1:]), s.Exactly(s.Unix("lock_until")), s.NowMicros)
 	type row struct {
 		Seen
 		now          int64
 		since, until float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any {
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any {
 		return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.now, &r.since, &r.until}
 	}), query)
 	held = make([]Seen, len(rows))
@@ -113,7 +110,7 @@ func (s *Store) Holdings(ctx context.Context, prefixes []string) (held []Seen, n
 		held[i], now = r.Seen, inSeconds(r.now)
 		held[i].Since, held[i].Until = int64(r.since*1e6), int64(r.until*1e6)
 	}
-	return held, now, wrap("look who holds the leases", err)
+	return held, now, conn.Wrap("look who holds the leases", err)
 }
 
 // beginsWith is the condition that the name of a lease begins with one of these.
@@ -131,12 +128,12 @@ func beginsWith(prefixes []string) string {
 func (s *Store) MoveLease(ctx context.Context, name, owner string, term, layout, lockSeconds int64, running int) error {
 	query := fmt.Sprintf("%s SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = %s, lock_until = %s "+
 		"WHERE lock_name = ? AND locked_by IN ('', ?)",
-		s.leaseUpdate, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)))
-	n, err := s.exec(ctx, query, term, layout, owner, running, name, owner)
+		s.LeaseUpdate, s.Timestamp(s.LeaseNow), s.Timestamp(fmt.Sprintf("%s + %d", s.LeaseRounded, lockSeconds)))
+	n, err := conn.Exec(ctx, s, query, term, layout, owner, running, name, owner)
 	if err == nil && n == 0 {
 		err = s.stillOwned(ctx, name, owner)
 	}
-	return wrap("move lease", err)
+	return conn.Wrap("move lease", err)
 }
 
 // stillOwned returns an error unless the owner has the lease.
@@ -151,30 +148,31 @@ func (s *Store) stillOwned(ctx context.Context, name, owner string) error {
 // NoteRunning writes how many jobs run under a lease, and renews it, if the owner still has it.
 func (s *Store) NoteRunning(ctx context.Context, name, owner string, lockSeconds int64, running int) error {
 	query := fmt.Sprintf("%s SET running = ?, lock_until = %s WHERE lock_name = ? AND locked_by = ? AND %s > %s",
-		s.leaseUpdate, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds)), s.unix("lock_until"), s.leaseNow)
-	_, err := s.exec(ctx, query, running, name, owner)
-	return wrap("note what runs", err)
+		s.LeaseUpdate, s.Timestamp(fmt.Sprintf("%s + %d", s.LeaseRounded, lockSeconds)), s.Unix("lock_until"), s.LeaseNow)
+	_, err := conn.Exec(ctx, s, query, running, name, owner)
+	return conn.Wrap("note what runs", err)
 }
 
 // DropLease deletes the row of a lease of this owner.
 func (s *Store) DropLease(ctx context.Context, name, owner string) error {
-	_, err := s.exec(ctx, fmt.Sprintf("%s FROM %s WHERE lock_name = ? AND locked_by = ?", s.deletes, s.leases), name, owner)
-	return wrap("drop lease", err)
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("%s FROM %s WHERE lock_name = ? AND locked_by = ?", s.Deletes, s.Tables.Leases), name, owner)
+	return conn.Wrap("drop lease", err)
 }
 
 // EndedLeases reads the names of the leases that have ended and begin with one of the prefixes.
 func (s *Store) EndedLeases(ctx context.Context, prefixes []string) (names []string, err error) {
-	query := fmt.Sprintf("SELECT lock_name FROM %s WHERE (%s) AND %s <= %s", s.leases, beginsWith(prefixes), s.unix("lock_until"), s.leaseNow)
-	names, err = read(ctx, s, column[string], s.fromPrimary(query))
-	return names, wrap("look for ended leases", err)
+	query := fmt.Sprintf("SELECT lock_name FROM %s WHERE (%s) AND %s <= %s", s.Tables.Leases, beginsWith(prefixes), s.Unix("lock_until"), s.LeaseNow)
+	names, err = conn.Read(ctx, s, conn.Column[string], s.FromPrimary(query))
+	return names, conn.Wrap("look for ended leases", err)
 }
 
 // DropEnded deletes the rows of these leases, as far as they have ended.
 func (s *Store) DropEnded(ctx context.Context, names []string) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND %s <= %s", s.deletes, s.leases, s.unix("lock_until"), s.leaseNow),
+	query, args, err := conn.In(
+		fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND %s <= %s", s.Deletes, s.Tables.Leases, s.Unix("lock_until"), s.LeaseNow),
 		names)
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("drop ended leases", err)
+	return conn.Wrap("drop ended leases", err)
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Version tells how often the library has written a row, as far as its decisions depend on that. If a row is read with
@@ -39,7 +41,7 @@ type Version struct {
 // read, or marked by this term already, or they are locked, or it is too late; [Store.MarkedRows] tells which rows are ours. Sent again,
 // Mark leaves rows with its own term as they are.
 func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Version, term, deadline int64) (int, error) {
-	if s.asksFirst {
+	if s.AsksFirst {
 		var err error
 		if ids, err = s.Unlocked(ctx, ids); err != nil || len(ids) == 0 {
 			return 0, err
@@ -49,25 +51,46 @@ func (s *Store) Mark(ctx context.Context, ids []uint64, createdBy int64, read Ve
 	if read.Term != 0 {
 		lost = "lost = CASE WHEN lost < 127 THEN lost + 1 ELSE lost END, " // it is a tinyint
 	}
-	before, behind, _ := strings.Cut(s.inTime, "%d")
-	created := strings.Replace(s.integer, "%s", "create_time", 1)
+	before, behind, _ := strings.Cut(s.InTime, "%d")
+	created := strings.Replace(s.Integer, "%s", "create_time", 1)
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	u := updating{
-		set:    lost + "term = " + number(term) + ", attempts = attempts + 1, update_time = " + strings.Replace(s.once, "%s", s.now, 1),
-		ids:    s.idIn(ids),
-		inTime: before + number(deadline) + behind,
-		where: "term = " + number(read.Term) + " AND term < " + number(term) + " AND attempts = " + number(int64(read.Attempts)) +
+	u := conn.Updating{
+		Set:    lost + "term = " + number(term) + ", attempts = attempts + 1, update_time = " + strings.Replace(s.Once, "%s", s.NowSecond, 1),
+		IDs:    s.IDIn(ids),
+		InTime: before + number(deadline) + behind,
+		Where: "term = " + number(read.Term) + " AND term < " + number(term) + " AND attempts = " + number(int64(read.Attempts)) +
 			" AND changes = " + number(int64(read.Changes)) + " AND " + created + " <= " + number(createdBy) + " AND " + pending,
 	}
-	n, err := s.exec(ctx, s.unlessHeld(s, u))
-	if isLocked(err) && s.passingHeld != nil {
-		n, err = s.passingHeld(ctx, s, u, ids)
+	n, err := conn.Exec(ctx, s, s.UnlessHeld(s.Sender, u))
+	switch {
+	case !conn.IsLocked(err):
+	case s.PassingHeld != nil:
+		n, err = conn.Exec(ctx, s, s.PassingHeld(s.Sender, u))
+	case s.AsksAgain:
+		n, err = s.asking(ctx, u, ids)
 	}
-	if isOutOfRange(err) { // too late, see inTime
+	if conn.IsOutOfRange(err) { // too late, see InTime
 		n, err = 0, nil
 	}
-	return n, wrap("mark jobs", err)
+	return n, conn.Wrap("mark jobs", err)
 }
+
+// asking sends an UPDATE about rows that nobody has locked: it asks which these are. If another transaction locks a row in between, it asks again.
+func (s *Store) asking(ctx context.Context, u conn.Updating, ids []uint64) (n int, err error) {
+	for range askMost {
+		if ids, err = s.Unlocked(ctx, ids); err != nil || len(ids) == 0 {
+			return 0, err
+		}
+		u.IDs = s.IDIn(ids)
+		if n, err = conn.Exec(ctx, s, s.UnlessHeld(s.Sender, u)); !conn.IsLocked(err) {
+			return n, err
+		}
+	}
+	return 0, nil // as if all were locked
+}
+
+// askMost is how often a statement is preceded by the question which rows are not locked, if it finds a locked row all the same.
+const askMost = 3
 
 // Marked is a row that [Store.MarkedRows] found.
 type Marked struct {
@@ -79,20 +102,20 @@ type Marked struct {
 // MarkedRows reads which of the rows are pending and have the term. Fewer than asked: the others are final, gone, or have
 // another term.
 func (s *Store) MarkedRows(ctx context.Context, ids []uint64, term int64) ([]Marked, error) {
-	args := s.arguments()
-	rows, err := read(ctx, s, each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }),
-		s.fromPrimary(fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
-			s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
-	return rows, wrap("read back marked jobs", err)
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(m *Marked) []any { return []any{&m.ID, &m.Attempts, &m.Lost} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, attempts, lost FROM %s %s WHERE %s AND term = %s AND %s",
+			s.Tables.Jobs, s.ByPrimary, args.In(ids), args.Number(term), pending)), args.List...)
+	return rows, conn.Wrap("read back marked jobs", err)
 }
 
 // Unlocked reads which of the rows nobody else has locked, by locking them for a moment itself. It waits for no lock. Rows that
 // are missing are locked or gone. A database that locks no rows, or cannot leave out locked ones, shows all that are there.
 func (s *Store) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
-	args := s.arguments()
-	free, err := read(ctx, s, column[uint64],
-		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s%s", s.jobs, s.byPrimary, args.in(s, ids), s.forUpdate, s.skipLocked), args.list...)
-	return free, wrap("look at locked jobs", err)
+	args := s.Arguments()
+	free, err := conn.Read(ctx, s, conn.Column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s%s", s.Tables.Jobs, s.ByPrimary, args.In(ids), s.ForUpdate, s.SkipLocked), args.List...)
+	return free, conn.Wrap("look at locked jobs", err)
 }
 
 // Outcome is what [Store.Settle] writes about rows that are marked: [Final], [Again], [NotStarted] or [Died].
@@ -107,8 +130,8 @@ func (s *Store) Settle(ctx context.Context, ids []uint64, o Outcome) (written in
 	if died, ok := o.(Died); ok && died.Why != nil {
 		return s.settleWithReason(ctx, ids, died)
 	}
-	n, err := s.exec(ctx, o.statement(s, ids))
-	return n, wrap(o.doing(), err)
+	n, err := conn.Exec(ctx, s, o.statement(s, ids))
+	return n, conn.Wrap(o.doing(), err)
 }
 
 // ErrNotLogged is among the causes of the error if a [Died] could not write its reason. It wrote no status either then, unless
@@ -118,7 +141,7 @@ var ErrNotLogged = errors.New("the log cannot be written")
 // settleWithReason writes a status and its reason in one transaction.
 func (s *Store) settleWithReason(ctx context.Context, ids []uint64, o Died) (written int, err error) {
 	err = s.together(ctx, func(s *Store) error {
-		if written, err = s.exec(ctx, o.statement(s, ids)); err != nil || written == 0 {
+		if written, err = conn.Exec(ctx, s, o.statement(s, ids)); err != nil || written == 0 {
 			return err
 		}
 		if err = s.LogAttempts(ctx, []Attempt{*o.Why}); err != nil {
@@ -129,7 +152,7 @@ func (s *Store) settleWithReason(ctx context.Context, ids []uint64, o Died) (wri
 	if err != nil {
 		written = 0
 	}
-	return written, wrap(o.doing(), err)
+	return written, conn.Wrap(o.doing(), err)
 }
 
 // Final ends jobs whose run is ours: rows that are pending, have the term and are at this attempt.
@@ -141,7 +164,7 @@ type Final struct {
 
 func (o Final) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s SET job_status = %d, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+		s.Tables.Jobs, s.ByPrimary, o.Status, s.NowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Final) doing() string { return "finish jobs" }
@@ -161,8 +184,8 @@ func (o Again) statement(s *Store, ids []uint64) string {
 	return fmt.Sprintf("UPDATE %s %s "+
 		"SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s "+
 		"WHERE %s",
-		s.jobs, s.byPrimary, o.Status, fmt.Sprintf(s.once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))),
-		o.Retried, o.Deferred, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))
+		s.Tables.Jobs, s.ByPrimary, o.Status, fmt.Sprintf(s.Once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))),
+		o.Retried, o.Deferred, s.NowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }
@@ -177,7 +200,7 @@ func (o NotStarted) statement(s *Store, ids []uint64) string {
 		"SET term = 0, attempts = attempts - 1, changes = changes + 1, start_time = CASE WHEN start_time > %[3]s + %[4]d THEN %[3]s ELSE start_time END, "+
 		"update_time = %[5]s "+
 		"WHERE %[6]s AND changes = %[7]d",
-		s.jobs, s.byPrimary, s.nowOnce(), waitsNot, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
+		s.Tables.Jobs, s.ByPrimary, s.NowOnce(), waitsNot, s.touched(), s.ours(ids, o.Marked.Term, o.Marked.Attempts), o.Marked.Changes)
 }
 
 func (NotStarted) doing() string { return "unmark jobs" }
@@ -201,7 +224,7 @@ func (o Died) statement(s *Store, ids []uint64) string {
 		"UPDATE %s %s "+
 			"SET lost = lost + 1, term = %d, job_status = "+failed+", update_time = %s "+
 			"WHERE %s AND term = %d AND term <> 0 AND term < %d AND attempts = %d AND lost >= %d AND %s",
-		s.jobs, s.byPrimary, o.Term, s.nowOnce(), s.idIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
+		s.Tables.Jobs, s.ByPrimary, o.Term, s.NowOnce(), s.IDIn(ids), o.Read.Term, o.Term, o.Read.Attempts, o.LostBefore, pending)
 }
 
 func (Died) doing() string { return "fail lost jobs" }
@@ -210,7 +233,7 @@ func (Died) doing() string { return "fail lost jobs" }
 // is not enough: the holder that put a row back may have it run again while a statement of the run before is still under
 // way.
 func (s *Store) ours(ids []uint64, term int64, attempt int32) string {
-	return fmt.Sprintf("%s AND term = %d AND attempts = %d AND %s", s.idIn(ids), term, attempt, pending)
+	return fmt.Sprintf("%s AND term = %d AND attempts = %d AND %s", s.IDIn(ids), term, attempt, pending)
 }
 
 // Attempt is a run of a job that did not succeed, as it stands in async_job_log_tab. Times are unix milliseconds.
@@ -239,23 +262,13 @@ func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
 		attempts = attempts[len(some):]
 		var args []any
 		for _, a := range some {
-			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, cut(a.Error, attemptErrorMax), a.Started, a.Finished, cut(a.Instance, 255))
+			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, conn.Cut(a.Error, attemptErrorMax), a.Started, a.Finished, conn.Cut(a.Instance, 255))
 		}
 		const values = "(?, ?, ?, ?, ?, ?, ?, ?)"
-		if _, err := s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.insertNew, s.attempts, attemptColumns, values,
-			strings.Repeat(", "+values, len(some)-1), s.unlessThere), args...); err != nil {
-			return wrap("log attempts", err)
+		if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.InsertNew, s.Tables.Attempts, attemptColumns, values,
+			strings.Repeat(", "+values, len(some)-1), s.UnlessThere), args...); err != nil {
+			return conn.Wrap("log attempts", err)
 		}
 	}
 	return nil
-}
-
-// cut makes text fit its column: it shortens it to max characters, and replaces bytes that are not UTF-8, and zeros,
-// which PostgreSQL accepts in no text.
-func cut(text string, max int) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if runes := []rune(text); len(runes) > max {
-		return string(runes[:max-1]) + "…"
-	}
-	return text
 }

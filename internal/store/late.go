@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // CountLate counts, by type, the pending rows of these types that fell due before a second of unix time. It goes along the due index, and
@@ -22,7 +24,7 @@ func (s *Store) CountLate(
 	}
 	var parts []string
 	waits := waitsUnless(running)
-	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
+	for _, status := range []string{"job_status IN (" + conn.PendingStatuses + ")", "job_status IS NULL"} {
 		for _, start := range []string{
 			fmt.Sprintf("start_time > 0 AND start_time < %d", before),
 			fmt.Sprintf("start_time = 0 AND create_time < %d", before),
@@ -30,7 +32,7 @@ func (s *Store) CountLate(
 		} {
 			parts = append(parts,
 				fmt.Sprintf("SELECT * FROM (SELECT %d AS part, job_type FROM %s %s WHERE job_type IN (%s) AND %s AND priority IN (%s) AND %s%s LIMIT %d) AS part",
-					len(parts), s.jobs, s.byDue, numbers(types), status, numbers(Priorities), start, waits, most))
+					len(parts), s.Tables.Jobs, s.ByDue, conn.Numbers(types), status, conn.Numbers(Priorities), start, waits, most))
 		}
 	}
 	type counted struct {
@@ -38,7 +40,7 @@ func (s *Store) CountLate(
 		jobType int32
 		rows    int64
 	}
-	counts, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.part, &c.jobType, &c.rows} }),
+	counts, err := conn.Read(ctx, s, conn.Each(func(c *counted) []any { return []any{&c.part, &c.jobType, &c.rows} }),
 		fmt.Sprintf("SELECT part, job_type, COUNT(*) FROM (%s) AS late GROUP BY part, job_type", strings.Join(parts, " UNION ALL ")))
 	ofPart := make([]int64, len(parts))
 	for _, c := range counts {
@@ -46,7 +48,7 @@ func (s *Store) CountLate(
 		ofPart[c.part] += c.rows
 		more = more || ofPart[c.part] == int64(most)
 	}
-	return late, more, wrap("count late jobs", err)
+	return late, more, conn.Wrap("count late jobs", err)
 }
 
 // waitsUnless is a condition that rows with one of these terms of their type do not meet. It is empty if nothing runs: then the index may
@@ -57,7 +59,7 @@ func waitsUnless(running map[int32][]int64) string {
 	}
 	run := make([]string, 0, len(running))
 	for _, jobType := range slices.Sorted(maps.Keys(running)) {
-		run = append(run, fmt.Sprintf("job_type = %d AND term IN (%s)", jobType, numbers(running[jobType])))
+		run = append(run, fmt.Sprintf("job_type = %d AND term IN (%s)", jobType, conn.Numbers(running[jobType])))
 	}
 	return fmt.Sprintf(" AND (term = 0 OR NOT (%s))", strings.Join(run, " OR "))
 }

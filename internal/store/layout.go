@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // The layout of a job type says into how many shards the type is divided. It is a number that only grows: 1024 times its
@@ -29,25 +29,25 @@ const turns, golden = 1_000_003, 618_035
 type Shard struct{ Of, Number int }
 
 // inShard writes a condition for rows of a shard. Package share says which these are; rows without a group take turns by their ids.
-func (d dialect) inShard(shard Shard) string {
+func (s *Store) inShard(shard Shard) string {
 	if shard.Of <= 1 {
 		return ""
 	}
 	keyed := ""
-	if d.keyHash != "" {
-		keyed = fmt.Sprintf(" AND %s %% %d = %d", d.keyHash, shard.Of, shard.Number)
+	if s.KeyHash != "" {
+		keyed = fmt.Sprintf(" AND %s %% %d = %d", s.KeyHash, shard.Of, shard.Number)
 	}
 	first := func(shard, of int) int { return (shard*turns + of - 1) / of } // turn of a shard
 	return fmt.Sprintf(" AND (COALESCE(%[6]s, '') = '' AND id %% %[1]d * %[2]d %% %[1]d BETWEEN %[3]d AND %[4]d OR COALESCE(%[6]s, '') <> ''%[5]s)",
-		turns, golden, first(shard.Number, shard.Of), first(shard.Number+1, shard.Of)-1, keyed, groupOf)
+		turns, golden, first(shard.Number, shard.Of), first(shard.Number+1, shard.Of)-1, keyed, conn.GroupOf)
 }
 
 // Layout reads the layout of a job type; 0: it has none.
 func (s *Store) Layout(ctx context.Context, jobType int32) (int64, error) {
-	found, err := read(ctx, s, column[int64],
-		s.fromPrimary(fmt.Sprintf("SELECT layout FROM %s WHERE job_type = %d AND layout IS NOT NULL", s.types, jobType)))
+	found, err := conn.Read(ctx, s, conn.Column[int64],
+		s.FromPrimary(fmt.Sprintf("SELECT layout FROM %s WHERE job_type = %d AND layout IS NOT NULL", s.Tables.Types, jobType)))
 	if err != nil || len(found) == 0 {
-		return 0, wrap("layout", err)
+		return 0, conn.Wrap("layout", err)
 	}
 	return found[0], nil
 }
@@ -55,12 +55,12 @@ func (s *Store) Layout(ctx context.Context, jobType int32) (int64, error) {
 // SetLayout gives a job type another layout, if it still has the old one; 0 stands for none. It reports whether it has
 // changed something. Sent again, it changes nothing.
 func (s *Store) SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.InsertNew, s.Tables.Types, jobType, s.UnlessThere))
 	if err == nil {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET layout = %d WHERE job_type = %d AND COALESCE(layout, 0) = %d",
-			s.byKeyOf(s.types), to, jobType, from))
+		n, err = conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET layout = %d WHERE job_type = %d AND COALESCE(layout, 0) = %d",
+			s.ByKeyOf(s.Tables.Types), to, jobType, from))
 	}
-	return n > 0, wrap("set layout", err)
+	return n > 0, conn.Wrap("set layout", err)
 }
 
 // MakeClosed writes a row for each lease that has none. The lease is closed until the layout opens. Rows that exist stay as
@@ -70,44 +70,44 @@ func (s *Store) MakeClosed(ctx context.Context, names []string, layout int64) er
 	for i, name := range slices.Sorted(slices.Values(names)) { // as in MakeLeases
 		args[i] = name
 	}
-	row := fmt.Sprintf("(?, '', %d, %s)", -layout, s.timestamp(closedUntil))
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by, layout, lock_until) VALUES %s%s%s",
-		s.leases, row, strings.Repeat(", "+row, len(names)-1), s.unlessRow("lock_name")), args...)
-	return wrap("make closed leases", err)
+	row := fmt.Sprintf("(?, '', %d, %s)", -layout, s.Timestamp(closedUntil))
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by, layout, lock_until) VALUES %s%s%s",
+		s.Tables.Leases, row, strings.Repeat(", "+row, len(names)-1), s.UnlessRow("lock_name")), args...)
+	return conn.Wrap("make closed leases", err)
 }
 
 // CloseLeases closes those of the leases that are free, or were closed for an earlier layout, until the layout opens. If somebody has
 // locked one, the next call closes it, see [Store.updateLeases]. Sent again, it changes nothing.
 func (s *Store) CloseLeases(ctx context.Context, names []string, layout int64) error {
-	_, err := s.updateLeases(ctx, names, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.timestamp(closedUntil)), nil,
-		fmt.Sprintf("(layout > 0 AND layout < %d AND %s <= %s OR layout < 0 AND layout > %d)", layout, s.unix("lock_until"), s.leaseNow, -layout))
-	return wrap("close leases", err)
+	_, err := s.updateLeases(ctx, names, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.Timestamp(closedUntil)), nil,
+		fmt.Sprintf("(layout > 0 AND layout < %d AND %s <= %s OR layout < 0 AND layout > %d)", layout, s.Unix("lock_until"), s.LeaseNow, -layout))
+	return conn.Wrap("close leases", err)
 }
 
 // CloseLease closes a lease that the owner has, until the layout opens. It changes nothing if somebody else has the lease. If somebody has
 // locked its row, that is an [ErrLocked]. Sent again, it changes nothing.
 func (s *Store) CloseLease(ctx context.Context, name, owner string, layout int64) error {
-	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.timestamp(closedUntil)), nil,
+	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("layout = %d, locked_by = '', lock_until = %s", -layout, s.Timestamp(closedUntil)), nil,
 		fmt.Sprintf("locked_by = ? AND layout > 0 AND layout < %d", layout), owner)
 	if err != nil || n > 0 {
-		return wrap("close lease", err)
+		return conn.Wrap("close lease", err)
 	}
-	rows, err := read(ctx, s, column[int64],
-		s.fromPrimary(fmt.Sprintf("SELECT term FROM %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d", s.leases, layout)),
+	rows, err := conn.Read(ctx, s, conn.Column[int64],
+		s.FromPrimary(fmt.Sprintf("SELECT term FROM %s WHERE lock_name = ? AND locked_by = ? AND layout > 0 AND layout < %d", s.Tables.Leases, layout)),
 		name, owner)
 	if err == nil && len(rows) > 0 {
 		err = ErrLocked
 	}
-	return wrap("close lease", err)
+	return conn.Wrap("close lease", err)
 }
 
 // OpenLeases makes leases free that are closed until this layout opens. Their next terms will be larger than the given one. All
 // leases of the type must be closed for this layout. Sent again, it changes nothing.
 func (s *Store) OpenLeases(ctx context.Context, names []string, layout, term int64) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s SET layout = %d, term = %s(term, %d), lock_until = %s WHERE lock_name IN (?) AND layout = %d",
-		s.leaseUpdate, layout, s.greatest, term, s.timestamp(s.leaseNow), -layout), names)
+	query, args, err := conn.In(fmt.Sprintf("%s SET layout = %d, term = %s(term, %d), lock_until = %s WHERE lock_name IN (?) AND layout = %d",
+		s.LeaseUpdate, layout, s.Greatest, term, s.Timestamp(s.LeaseNow), -layout), names)
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("open leases", err)
+	return conn.Wrap("open leases", err)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Seen is a lease's row as a process reads it that does not hold the lease.
@@ -30,9 +30,9 @@ type Seen struct {
 
 // SeeLeases reads which of the leases are free. Fewer than asked: the others have no row yet. It locks nothing.
 func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
-	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
+	query, args, err := conn.In(s.FromPrimary(fmt.Sprintf(
 		"SELECT lock_name, %s <= %s AS free, locked_by, term, running, %s AS held_until, %s AS now FROM %s WHERE lock_name IN (?)",
-		s.unix("lock_until"), s.leaseNow, s.exactly(s.unix("lock_until")), s.exactly(s.leaseNow), s.leases)), names)
+		s.Unix("lock_until"), s.LeaseNow, s.Exactly(s.Unix("lock_until")), s.Exactly(s.LeaseNow), s.Tables.Leases)), names)
 	if err != nil {
 		return nil, err
 	}
@@ -40,14 +40,14 @@ func (s *Store) SeeLeases(ctx context.Context, names []string) ([]Seen, error) {
 		Seen
 		until, now float64
 	}
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.until, &r.now} }),
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.Name, &r.Free, &r.Owner, &r.Term, &r.Running, &r.until, &r.now} }),
 		query, args...)
 	seen := make([]Seen, len(rows))
 	for i, r := range rows {
 		seen[i] = r.Seen
 		seen[i].Left, seen[i].Until = r.until-r.now, int64(r.until*1e6)
 	}
-	return seen, wrap("see leases", err)
+	return seen, conn.Wrap("see leases", err)
 }
 
 // MakeLeases writes a row for each lease that has none. The lease is free: its lock_until is the moment of writing. Rows
@@ -59,9 +59,9 @@ func (s *Store) MakeLeases(ctx context.Context, names []string) error {
 	for i, name := range slices.Sorted(slices.Values(names)) {
 		args[i] = name
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by) VALUES (?, '')%s%s",
-		s.leases, strings.Repeat(", (?, '')", len(names)-1), s.unlessRow("lock_name")), args...)
-	return wrap("make leases", err)
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("INSERT INTO %s (lock_name, locked_by) VALUES (?, '')%s%s",
+		s.Tables.Leases, strings.Repeat(", (?, '')", len(names)-1), s.UnlessRow("lock_name")), args...)
+	return conn.Wrap("make leases", err)
 }
 
 // TakeLeases takes the leases of a layout that are free, for lockSeconds, in the owner's name, each with a new term; nothing runs
@@ -84,16 +84,16 @@ func (s *Store) TakeLeases(ctx context.Context, names []string, owner string, la
 	// MySQL evaluates SET from left to right; no assignment here reads a column that an earlier one wrote.
 	taken, err := s.updateLeases(ctx, names,
 		fmt.Sprintf("term = %s, locked_by = ?, running = 0, locked_at = %s, lock_until = %s",
-			term, s.timestamp(s.leaseNow), s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))), append(args, owner),
-		fmt.Sprintf("%s <= %s AND layout = %d AND running %s %d", s.unix("lock_until"), s.leaseNow, layout, is, Broken))
+			term, s.Timestamp(s.LeaseNow), s.Timestamp(fmt.Sprintf("%s + %d", s.LeaseRounded, lockSeconds))), append(args, owner),
+		fmt.Sprintf("%s <= %s AND layout = %d AND running %s %d", s.Unix("lock_until"), s.LeaseNow, layout, is, Broken))
 	if err != nil {
-		return nil, wrap("take leases", err)
+		return nil, conn.Wrap("take leases", err)
 	}
 	terms, err := s.heldLeases(ctx, names, owner)
 	if err == nil {
 		err = seenIn(len(terms), taken, sent, lockSeconds)
 	}
-	return terms, wrap("read taken leases", err)
+	return terms, conn.Wrap("read taken leases", err)
 }
 
 // seenIn returns an error if a read shows fewer leases than the statement before it has changed. It returns none if half
@@ -109,12 +109,13 @@ func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
 
 // heldLeases reads the terms of the leases that the owner holds and that have not expired.
 func (s *Store) heldLeases(ctx context.Context, names []string, owner string) (map[string]int64, error) {
-	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
-		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s", s.leases, s.unix("lock_until"), s.leaseNow)), names, owner)
+	query, args, err := conn.In(s.FromPrimary(fmt.Sprintf(
+		"SELECT lock_name, term FROM %s WHERE lock_name IN (?) AND locked_by = ? AND %s > %s",
+		s.Tables.Leases, s.Unix("lock_until"), s.LeaseNow)), names, owner)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, func(rows *sql.Rows) (map[string]int64, error) {
+	return conn.Read(ctx, s, func(rows *sql.Rows) (map[string]int64, error) {
 		terms := make(map[string]int64, len(names))
 		for rows.Next() {
 			var name string
@@ -138,11 +139,11 @@ func (s *Store) KeepLeases(
 ) (kept map[string]time.Duration, err error) {
 	numbers, args := setRunning(running)
 	sent := time.Now()
-	n, err := s.updateLeases(ctx, names, fmt.Sprintf("%slock_until = %s", numbers, s.timestamp(fmt.Sprintf("%s + %d", s.leaseRounded, lockSeconds))),
+	n, err := s.updateLeases(ctx, names, fmt.Sprintf("%slock_until = %s", numbers, s.Timestamp(fmt.Sprintf("%s + %d", s.LeaseRounded, lockSeconds))),
 		args,
-		fmt.Sprintf("locked_by IN (?) AND %s > %s", s.unix("lock_until"), s.leaseNow), owners)
+		fmt.Sprintf("locked_by IN (?) AND %s > %s", s.Unix("lock_until"), s.LeaseNow), owners)
 	if err != nil {
-		return nil, wrap("keep leases", err)
+		return nil, conn.Wrap("keep leases", err)
 	}
 	kept = make(map[string]time.Duration, len(names))
 	if n == len(names) {
@@ -152,9 +153,9 @@ func (s *Store) KeepLeases(
 		return kept, nil
 	}
 	// Fewer rows: some leases are lost or locked, or two renewals fell into one second and the second one changed nothing.
-	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf(
+	query, args, err := conn.In(s.FromPrimary(fmt.Sprintf(
 		"SELECT lock_name, %s AS held_until, %s AS now_millis FROM %s WHERE lock_name IN (?) AND locked_by IN (?) AND %[4]s > %[5]s",
-		s.exactly(s.unix("lock_until")), s.leaseMillis, s.leases, s.unix("lock_until"), s.leaseNow)), names, owners)
+		s.Exactly(s.Unix("lock_until")), s.LeaseMillis, s.Tables.Leases, s.Unix("lock_until"), s.LeaseNow)), names, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (s *Store) KeepLeases(
 		until, millis float64
 	}
 	asked := time.Since(sent)
-	held, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.millis} }), query, args...)
+	held, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.name, &r.until, &r.millis} }), query, args...)
 	if err == nil {
 		err = seenIn(len(held), n, sent, lockSeconds)
 	}
@@ -172,7 +173,7 @@ func (s *Store) KeepLeases(
 		passed := time.Duration((r.millis/1000 - r.until + float64(lockSeconds)) * float64(time.Second))
 		kept[r.name] = max(0, passed-asked)
 	}
-	return kept, wrap("read kept leases", err)
+	return kept, conn.Wrap("read kept leases", err)
 }
 
 // updateLeases changes leases, as far as a condition holds for them, and returns how many rows it has changed. It passes over rows that
@@ -181,22 +182,22 @@ func (s *Store) KeepLeases(
 // locks no rows.
 func (s *Store) updateLeases(ctx context.Context, names []string, set string, values []any, where string, compared ...any) (int, error) {
 	for asked := range askMost + 1 {
-		if s.asksFirst || asked > 0 {
+		if s.AsksFirst || asked > 0 {
 			var err error
 			if names, err = s.freeToChange(ctx, names); err != nil || len(names) == 0 {
 				return 0, err
 			}
 		}
-		query := fmt.Sprintf(s.unlockedLeases, set, where)
+		query := fmt.Sprintf(s.UnlockedLeases, set, where)
 		args := append([]any{names}, values...)
-		if !s.namesFirst {
+		if !s.NamesFirst {
 			args = append(slices.Clone(values), names)
 		}
-		query, args, err := sqlx.In(query, append(args, compared...)...)
+		query, args, err := conn.In(query, append(args, compared...)...)
 		if err != nil {
 			return 0, err
 		}
-		if n, err := s.exec(ctx, query, args...); !isLocked(err) {
+		if n, err := conn.Exec(ctx, s, query, args...); !conn.IsLocked(err) {
 			return n, err
 		}
 	}
@@ -205,12 +206,12 @@ func (s *Store) updateLeases(ctx context.Context, names []string, set string, va
 
 // freeToChange reads which of the leases have rows that nobody has locked.
 func (s *Store) freeToChange(ctx context.Context, names []string) ([]string, error) {
-	query, args, err := sqlx.In(fmt.Sprintf("SELECT lock_name FROM %s FORCE INDEX (PRIMARY) WHERE lock_name IN (?)%s%s",
-		s.leases, s.forUpdate, s.skipLocked), names)
+	query, args, err := conn.In(fmt.Sprintf("SELECT lock_name FROM %s FORCE INDEX (PRIMARY) WHERE lock_name IN (?)%s%s",
+		s.Tables.Leases, s.ForUpdate, s.SkipLocked), names)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, s, column[string], query, args...)
+	return conn.Read(ctx, s, conn.Column[string], query, args...)
 }
 
 // setRunning writes the assignment of how many jobs run under the leases that are named, before others; empty: there are none.
@@ -231,36 +232,36 @@ var ErrLocked = errors.New("the row of the lease is locked")
 // AbandonLeases ends those of the leases that this owner has. It is for leases that a statement of unknown outcome may have
 // taken. Sent again, it changes nothing that matters.
 func (s *Store) AbandonLeases(ctx context.Context, names []string, owner string) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by = ?", s.leaseUpdate, s.timestamp(s.leaseNow)),
+	query, args, err := conn.In(fmt.Sprintf("%s SET lock_until = %s WHERE lock_name IN (?) AND locked_by = ?", s.LeaseUpdate, s.Timestamp(s.LeaseNow)),
 		names, owner)
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("abandon leases", err)
+	return conn.Wrap("abandon leases", err)
 }
 
 // ReleaseLease ends a lease of this owner: at once, or when it has been held for atLeast. It reports whether the lease
 // was still the owner's; if somebody else has it, it changes nothing. If somebody has locked its row, that is an [ErrLocked]. Sent again,
 // it changes nothing that matters.
 func (s *Store) ReleaseLease(ctx context.Context, name, owner string, atLeast time.Duration) (ours bool, err error) {
-	until := s.leaseNow
+	until := s.LeaseNow
 	if atLeast > 0 {
 		// locked_at may have lost its fraction of a second, by which the time held would be too short. If the clock was ahead when the
 		// lease was taken, locked_at is still to come.
-		until = fmt.Sprintf("%[1]s(%[2]s, %[3]s(%[2]s, %[4]s) + %[5]d)", s.greatest, s.leaseNow, s.least, s.unix("locked_at"), int64(atLeast/time.Second)+1)
+		until = fmt.Sprintf("%[1]s(%[2]s, %[3]s(%[2]s, %[4]s) + %[5]d)", s.Greatest, s.LeaseNow, s.Least, s.Unix("locked_at"), int64(atLeast/time.Second)+1)
 	}
-	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_until = %s", s.timestamp(until)), nil, "locked_by = ?", owner)
+	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("lock_until = %s", s.Timestamp(until)), nil, "locked_by = ?", owner)
 	if err != nil || n > 0 {
-		return n > 0, wrap("release lease", err)
+		return n > 0, conn.Wrap("release lease", err)
 	}
 	// No row: the lease is somebody else's, lock_until had the value already, or somebody has locked the row.
-	locked, err := read(ctx, s, column[bool],
-		s.fromPrimary(fmt.Sprintf("SELECT CASE WHEN %s > %s THEN 1 ELSE 0 END AS held FROM %s WHERE lock_name = ? AND locked_by = ?",
-			s.unix("lock_until"), until, s.leases)), name, owner)
+	locked, err := conn.Read(ctx, s, conn.Column[bool],
+		s.FromPrimary(fmt.Sprintf("SELECT CASE WHEN %s > %s THEN 1 ELSE 0 END AS held FROM %s WHERE lock_name = ? AND locked_by = ?",
+			s.Unix("lock_until"), until, s.Tables.Leases)), name, owner)
 	if err == nil && len(locked) > 0 && locked[0] {
-		return true, wrap("release lease", ErrLocked)
+		return true, conn.Wrap("release lease", ErrLocked)
 	}
-	return len(locked) > 0, wrap("read released lease", err)
+	return len(locked) > 0, conn.Wrap("read released lease", err)
 }
 
 // unlessLocked returns an [ErrLocked] if the owner has the lease still, behind a statement that would have taken it from him.
@@ -276,9 +277,9 @@ func (s *Store) unlessLocked(ctx context.Context, name, owner string) error {
 // it, it writes [Broken], for whoever takes the lease: the owner may be alive, and not know it yet. It reports whether the lease was still
 // the owner's.
 func (s *Store) BreakLease(ctx context.Context, name, owner string) (ours bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("%s SET lock_until = %s, running = %d WHERE lock_name = ? AND locked_by = ? AND %s > %s",
-		s.leaseUpdate, s.timestamp(s.leaseNow), Broken, s.unix("lock_until"), s.leaseNow), name, owner)
-	return n > 0, wrap("break lease", err)
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s SET lock_until = %s, running = %d WHERE lock_name = ? AND locked_by = ? AND %s > %s",
+		s.LeaseUpdate, s.Timestamp(s.LeaseNow), Broken, s.Unix("lock_until"), s.LeaseNow), name, owner)
+	return n > 0, conn.Wrap("break lease", err)
 }
 
 // Broken stands in a lease that was broken, in the place of the number of what runs under it.

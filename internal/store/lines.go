@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Line is what the holder of a lease has in memory, and what it runs.
@@ -91,7 +91,7 @@ func (s *Store) WriteLines(ctx context.Context, lines []Line) error {
 			states[i] = some[i].LineState
 		}
 		if err := s.writeLines(ctx, some, states); err != nil {
-			return wrap("tell the lines", err)
+			return conn.Wrap("tell the lines", err)
 		}
 	}
 	return nil
@@ -105,9 +105,10 @@ func (s *Store) writeLines(ctx context.Context, lines []Line, states []any) erro
 		if err != nil {
 			return err
 		}
-		rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.now), append(args, l.Lease, l.Term, string(state))
+		rows[i], args = fmt.Sprintf("(?, ?, %s, ?)", s.NowSecond), append(args, l.Lease, l.Term, string(state))
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.lines, strings.Join(rows, ", "), s.orLater),
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("INSERT INTO %s (lock_name, term, told_at, state) VALUES %s%s", s.Tables.Lines, strings.Join(rows, ", "), s.OrLater),
 		args...)
 	return err
 }
@@ -119,25 +120,26 @@ func (s *Store) Lines(ctx context.Context) ([]Line, error) {
 		Line
 		state string
 	}
-	rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.Lease, &t.Term, &t.ToldAt, &t.state} }),
-		fmt.Sprintf("SELECT lock_name, term, told_at, state FROM %s ORDER BY lock_name", s.lines))
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.Lease, &t.Term, &t.ToldAt, &t.state} }),
+		fmt.Sprintf("SELECT lock_name, term, told_at, state FROM %s ORDER BY lock_name", s.Tables.Lines))
 	lines := make([]Line, len(rows))
 	for i := range rows {
 		lines[i] = rows[i].Line
 		_ = json.Unmarshal([]byte(rows[i].state), &lines[i].LineState) // a later version may have written it
 	}
-	return lines, wrap("lines", err)
+	return lines, conn.Wrap("lines", err)
 }
 
 // DropLines deletes the lines that were written before a moment, in unix seconds.
 func (s *Store) DropLines(ctx context.Context, before int64) error {
-	names, err := read(ctx, s, column[string], s.fromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE told_at < %d", s.lines, before)))
+	names, err := conn.Read(ctx, s, conn.Column[string],
+		s.FromPrimary(fmt.Sprintf("SELECT lock_name FROM %s WHERE told_at < %d", s.Tables.Lines, before)))
 	if err != nil || len(names) == 0 {
-		return wrap("look for old lines", err)
+		return conn.Wrap("look for old lines", err)
 	}
-	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND told_at < %d", s.deletes, s.lines, before), names)
+	query, args, err := conn.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?) AND told_at < %d", s.Deletes, s.Tables.Lines, before), names)
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("drop old lines", err)
+	return conn.Wrap("drop old lines", err)
 }

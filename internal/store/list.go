@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Listed is a row with all its columns, as [Store.List] returns it.
@@ -38,20 +40,20 @@ type Filter struct {
 // List reads at most limit rows, in the order of their ids or, if Descending, from the last to the first. Fewer: there
 // are no more.
 func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	order := ""
 	if f.Descending {
 		order = " DESC"
 	}
-	from, where := s.jobs, ""
+	from, where := s.Tables.Jobs, ""
 	if f.Key != "" {
 		// Many rows may have the key, so the ids come first, and only the rows of the page are read whole. With ORDER BY id, PostgreSQL
 		// might look for the key along the ids.
 		from = fmt.Sprintf("(SELECT id AS found FROM %s %s WHERE %s ORDER BY id + 0%s LIMIT %s) AS keyed JOIN %[1]s ON id = found",
-			s.jobs, s.byKey, s.matching(&f, args), order, args.number(int64(limit)))
+			s.Tables.Jobs, s.ByKey, s.matching(&f, args), order, args.Number(int64(limit)))
 	} else {
 		if f.After > 0 && f.Before > 0 {
-			from += " " + s.byPrimary // the range is for a search that is not to read more rows than it has
+			from += " " + s.ByPrimary // the range is for a search that is not to read more rows than it has
 		}
 		where = " WHERE " + s.matching(&f, args)
 	}
@@ -59,75 +61,75 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 	if f.OmitLong {
 		params = "params"
 	}
-	rows, err := read(ctx, s, each(listedPlaces),
+	rows, err := conn.Read(ctx, s, conn.Each(listedPlaces),
 		fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') "+
 			"FROM %s%s "+
 			"ORDER BY id%s LIMIT %s",
-			s.rowColumns(params, "meta"), fmt.Sprintf(s.integer, "update_time"), s.typeName(), isUnique, from, where, order, args.number(int64(limit))),
-		args.list...)
+			s.rowColumns(params, "meta"), fmt.Sprintf(s.Integer, "update_time"), s.typeName(), isUnique, from, where, order, args.Number(int64(limit))),
+		args.List...)
 	for i := range rows {
 		row := &rows[i]
 		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
 			row.Params = ""
 		}
 	}
-	return rows, wrap("list jobs", err)
+	return rows, conn.Wrap("list jobs", err)
 }
 
 // IDs returns the ids of at most limit rows: in no order if there is an index for the filter, else the first of them.
 func (s *Store) IDs(ctx context.Context, f Filter, limit int) ([]uint64, error) {
-	args, index, order := s.arguments(), s.byDue, ""
+	args, index, order := s.Arguments(), s.ByDue, ""
 	switch {
 	case f.Key != "":
-		index = s.byKey
+		index = s.ByKey
 	case !s.HasIndexFor(&f):
-		index, order = s.byPrimary, " ORDER BY id"
+		index, order = s.ByPrimary, " ORDER BY id"
 	}
 	where := s.matching(&f, args)
-	ids, err := read(ctx, s, column[uint64],
-		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit))), args.list...)
-	return ids, wrap("look for jobs", err)
+	ids, err := conn.Read(ctx, s, conn.Column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s%s LIMIT %s", s.Tables.Jobs, index, where, order, args.Number(int64(limit))), args.List...)
+	return ids, conn.Wrap("look for jobs", err)
 }
 
 // NextIDs reads the ids of at most limit rows, in ascending order, for those who change the rows. Fewer: there are no more.
 func (s *Store) NextIDs(ctx context.Context, f Filter, limit int) ([]uint64, error) {
-	args, index, order := s.arguments(), s.byPrimary, "id"
+	args, index, order := s.Arguments(), s.ByPrimary, "id"
 	if f.Key != "" {
-		index, order = s.byKey, "id + 0" // as in List
+		index, order = s.ByKey, "id + 0" // as in List
 	}
 	where := s.matching(&f, args)
-	ids, err := read(ctx, s, column[uint64],
-		s.fromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s ORDER BY %s LIMIT %s", s.jobs, index, where, order, args.number(int64(limit)))),
-		args.list...)
+	ids, err := conn.Read(ctx, s, conn.Column[uint64],
+		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s ORDER BY %s LIMIT %s", s.Tables.Jobs, index, where, order, args.Number(int64(limit)))),
+		args.List...)
 	slices.Sort(ids)
-	return ids, wrap("look for jobs to change", err)
+	return ids, conn.Wrap("look for jobs to change", err)
 }
 
 // HasIndexFor reports whether an index leads to the rows: if the filter has a key, or types and statuses. On PostgreSQL, the due index has
 // pending rows only.
 func (s *Store) HasIndexFor(f *Filter) bool {
 	isFinal := func(status int32) bool { return slices.Contains(FinalStatuses, status) }
-	return f.Key != "" || len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.lanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
+	return f.Key != "" || len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.LanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
 }
 
 // matching writes the condition that a row matches a filter.
-func (s *Store) matching(f *Filter, args *arguments) string {
+func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 	var where []string
 	and := func(format string, values ...any) { where = append(where, fmt.Sprintf(format, values...)) }
 	if f.After > 0 || len(f.IDs) == 0 {
-		and("id > %s", args.id(f.After))
+		and("id > %s", args.ID(f.After))
 	}
 	if f.Before > 0 {
-		and("id < %s", args.id(f.Before))
+		and("id < %s", args.ID(f.Before))
 	}
 	if len(f.IDs) > 0 {
-		and("%s", args.in(s, f.IDs))
+		and("%s", args.In(f.IDs))
 	}
 	if f.Key != "" {
-		and("job_key = %s", args.value(f.Key))
+		and("job_key = %s", args.Value(f.Key))
 	}
 	if len(f.Types) > 0 {
-		and("job_type IN (%s)", numbers(f.Types))
+		and("job_type IN (%s)", conn.Numbers(f.Types))
 	}
 	if len(f.Statuses) > 0 {
 		and("%s", anyStatus(f.Statuses))
@@ -140,10 +142,10 @@ func (s *Store) matching(f *Filter, args *arguments) string {
 		{"(CASE WHEN start_time > 0 THEN start_time ELSE create_time END)", f.DueFrom, f.DueTo},
 	} {
 		if r.from != 0 {
-			and("%s >= %s", r.what, args.number(r.from))
+			and("%s >= %s", r.what, args.Number(r.from))
 		}
 		if r.to != 0 {
-			and("%s < %s", r.what, args.number(r.to))
+			and("%s < %s", r.what, args.Number(r.to))
 		}
 	}
 	return strings.Join(where, " AND ")
@@ -155,12 +157,12 @@ func listedPlaces(l *Listed) []any {
 
 // typeName writes the name of the type of a row of jobs.
 func (s *Store) typeName() string {
-	return fmt.Sprintf("COALESCE((SELECT name FROM %s AS named WHERE named.job_type = %s.job_type), '')", s.types, s.jobs)
+	return fmt.Sprintf("COALESCE((SELECT name FROM %s AS named WHERE named.job_type = %s.job_type), '')", s.Tables.Types, s.Tables.Jobs)
 }
 
 // anyStatus writes the condition that the status is one of these; a NULL counts as 0.
 func anyStatus(statuses []int32) string {
-	condition := fmt.Sprintf("job_status IN (%s)", numbers(statuses))
+	condition := fmt.Sprintf("job_status IN (%s)", conn.Numbers(statuses))
 	if slices.Contains(statuses, 0) {
 		condition = "(" + condition + " OR job_status IS NULL)"
 	}
@@ -182,7 +184,7 @@ type Counted struct {
 func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore int64) ([]Counted, error) {
 	where := []string{"id > 0"}
 	if len(types) > 0 {
-		where = append(where, fmt.Sprintf("job_type IN (%s)", numbers(types)))
+		where = append(where, fmt.Sprintf("job_type IN (%s)", conn.Numbers(types)))
 	}
 	if len(statuses) > 0 {
 		where = append(where, anyStatus(statuses))
@@ -190,18 +192,19 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 	if dueBefore != 0 {
 		where = append(where, fmt.Sprintf("%s < %d", s.dueSecond(), dueBefore))
 	}
-	counts, err := read(ctx, s, each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),
+	counts, err := conn.Read(ctx, s, conn.Each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),
 		fmt.Sprintf("SELECT job_type, COALESCE(job_status, 0), COUNT(*) FROM %s %s WHERE %s GROUP BY job_type, job_status ORDER BY job_type, job_status",
-			s.jobs, s.byDue, strings.Join(where, " AND ")))
-	return counts, wrap("count jobs", err)
+			s.Tables.Jobs, s.ByDue, strings.Join(where, " AND ")))
+	return counts, conn.Wrap("count jobs", err)
 }
 
 // AttemptsOf reads the attempts of jobs that are in the log: job by job, in their order.
 func (s *Store) AttemptsOf(ctx context.Context, ids []uint64) ([]Attempt, error) {
-	args := s.arguments()
-	list, err := read(ctx, s, each((*Attempt).places),
-		fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term", attemptColumns, s.attempts, args.oneOf("job_id", ids)), args.list...)
-	return list, wrap("read the attempts of jobs", err)
+	args := s.Arguments()
+	list, err := conn.Read(ctx, s, conn.Each((*Attempt).places),
+		fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term",
+			attemptColumns, s.Tables.Attempts, args.OneOf("job_id", ids)), args.List...)
+	return list, conn.Wrap("read the attempts of jobs", err)
 }
 
 func (a *Attempt) places() []any {
@@ -220,11 +223,11 @@ type TypedAttempt struct {
 // more.
 func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
 	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
-	list, err := read(ctx, s, each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName, &a.Gone) }),
+	list, err := conn.Read(ctx, s, conn.Each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName, &a.Gone) }),
 		fmt.Sprintf("SELECT logged.%s, COALESCE(job_type, 0), %s, CASE WHEN id IS NULL THEN 1 ELSE 0 END "+
 			"FROM (SELECT %s FROM %s %s LIMIT %d) AS logged "+
 			"LEFT JOIN %s ON %[7]s.id = logged.job_id "+
 			"ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
-			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.attempts, order, most, s.jobs))
-	return list, wrap("last attempts", err)
+			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.Tables.Attempts, order, most, s.Tables.Jobs))
+	return list, conn.Wrap("last attempts", err)
 }

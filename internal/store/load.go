@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Priorities are the levels of priority, the most urgent first.
@@ -20,9 +22,8 @@ const pending = "(COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))"
 
 // What column job_status says; queue_job.JobStatus has the words.
 const (
-	pendingStatuses = "0, 3, 4"
-	failed          = "2"
-	cancelled       = "5"
+	failed    = "2"
+	cancelled = "5"
 )
 
 // FinalStatuses are those of rows that do not run any more: done, failed or cancelled.
@@ -32,19 +33,19 @@ var FinalStatuses = []int32{1, 2, 5}
 // tail reads, which may be a replica. If that server does not have the table yet, because it was made just now, Newest
 // asks the primary, so that nobody is kept from starting.
 func (s *Store) Newest(ctx context.Context) (id uint64, now float64, err error) {
-	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.jobs, s.nowMicros)
+	query := fmt.Sprintf("SELECT (SELECT COALESCE(MAX(id), 0) FROM %s WHERE id > 0) AS newest, %s AS now", s.Tables.Jobs, s.NowMicros)
 	var micros int64
 	ask := func(query string) error {
-		_, err := read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
+		_, err := conn.Read(ctx, s, func(rows *sql.Rows) (struct{}, error) {
 			rows.Next()
 			return struct{}{}, rows.Scan(&id, &micros)
 		}, query)
 		return err
 	}
 	if err = ask(query); err != nil && isNoTable(err) {
-		err = ask(s.fromPrimary(query))
+		err = ask(s.FromPrimary(query))
 	}
-	return id, inSeconds(micros), wrap("newest job", err)
+	return id, inSeconds(micros), conn.Wrap("newest job", err)
 }
 
 func inSeconds(micros int64) float64 { return float64(micros) / 1e6 }
@@ -79,42 +80,42 @@ type Wanted struct {
 // pending, wanted and due within horizon seconds. Fewer rows than the limit: there are no more at this moment, but a
 // transaction that is still open may add a row below the last one. With nothing wanted, a row costs the server a third.
 func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Wanted, horizon int64, limit int) ([]TailRow, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	first := from
 	for _, gap := range gaps {
 		first = min(first, gap.From)
 	}
 	// With the alternatives alone, PostgreSQL would read the index from its start.
 	var where strings.Builder
-	fmt.Fprintf(&where, "id >= %s AND (id >= %s", args.id(first), args.id(from))
-	for _, gap := range args.evened(gaps) {
-		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.id(gap.From), args.id(gap.To))
+	fmt.Fprintf(&where, "id >= %s AND (id >= %s", args.ID(first), args.ID(from))
+	for _, gap := range conn.Evened(args, gaps) {
+		fmt.Fprintf(&where, " OR id BETWEEN %s AND %s", args.ID(gap.From), args.ID(gap.To))
 	}
 	where.WriteByte(')')
 	if len(wanted) == 0 {
-		rows, err := read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, "+groupOf+", %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
-			fmt.Sprintf(s.integer, "job_type"), fmt.Sprintf(s.integer, "create_time"), s.jobs, s.byPrimary, where.String(), args.number(int64(limit))),
-			args.list...)
-		return rows, wrap("look which ids are taken", err)
+		rows, err := conn.Read(ctx, s, takenRows, fmt.Sprintf("SELECT id, %s, "+conn.GroupOf+", %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
+			fmt.Sprintf(s.Integer, "job_type"), fmt.Sprintf(s.Integer, "create_time"), s.Tables.Jobs, s.ByPrimary, where.String(), args.Number(int64(limit))),
+			args.List...)
+		return rows, conn.Wrap("look which ids are taken", err)
 	}
-	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.nowOnce(), horizon)
-	rows, err := read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s "+
+	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.NowOnce(), horizon)
+	rows, err := conn.Read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s "+
 		"FROM %[3]s %[4]s "+
 		"WHERE %[5]s "+
 		"ORDER BY id LIMIT %[6]s",
 		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"),
-		s.jobs, s.byPrimary, where.String(), args.number(int64(limit))), args.list...)
+		s.Tables.Jobs, s.ByPrimary, where.String(), args.Number(int64(limit))), args.List...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
 		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
 	}
-	return tailed, wrap("tail jobs", err)
+	return tailed, conn.Wrap("tail jobs", err)
 }
 
 // takenRows scans rows of which nothing is wanted. The key of such a row is its group.
 func takenRows(rows *sql.Rows) (list []TailRow, err error) {
 	var r TailRow
-	places := []any{whole[uint64]{&r.ID}, whole[int32]{&r.JobType}, text{&r.Key}, whole[int64]{&r.CreateTime}}
+	places := []any{conn.Whole(&r.ID), conn.Whole(&r.JobType), conn.Text(&r.Key), conn.Whole(&r.CreateTime)}
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {
 			return nil, err
@@ -128,7 +129,7 @@ func takenRows(rows *sql.Rows) (list []TailRow, err error) {
 func anyOf(wanted []Wanted) string {
 	any := "1 = 0"
 	for _, w := range wanted {
-		any += fmt.Sprintf(" OR job_type IN (%s)", numbers(w.Types))
+		any += fmt.Sprintf(" OR job_type IN (%s)", conn.Numbers(w.Types))
 		if w.From > Priorities[len(Priorities)-1] {
 			any += fmt.Sprintf(" AND priority >= %d", w.From)
 		}
@@ -140,13 +141,13 @@ func anyOf(wanted []Wanted) string {
 // and returns the most urgent first. It needs rows with one of the [Priorities]; [Store.ClampPriorities] sees to that.
 // More reports that a limit was reached, so there may be other rows; otherwise there are no more at this moment.
 func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limit int) (rows []Row, more bool, err error) {
-	args := s.arguments()
+	args := s.Arguments()
 	var parts []string
 	for _, k := range []kind{{statuses: []int32{0, 3, 4}}, {statuses: []int32{0, 3, 4}, unset: true}, {}, {unset: true}} {
-		k.until = fmt.Sprintf("%s + %d", s.now, horizon)
-		parts = append(parts, s.sweep(s, len(parts), k, types, limit, args))
+		k.until = fmt.Sprintf("%s + %d", s.NowSecond, horizon)
+		parts = append(parts, s.sweep(len(parts), k, types, limit, args))
 	}
-	got, err := read(ctx, s, partRows, s.unionAll(parts), args.list...)
+	got, err := conn.Read(ctx, s, partRows, s.unionAll(parts), args.List...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -154,7 +155,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 	}
 	rows = onlyRows(got)
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.Priority, a.Priority) })
-	return rows, more, wrap("sweep jobs", err)
+	return rows, more, conn.Wrap("sweep jobs", err)
 }
 
 // kind is one of the four kinds of rows that [Store.SweepAll] looks for.
@@ -173,15 +174,44 @@ func (k kind) start() string {
 	return "start_time <= " + k.until + " AND id > 0"
 }
 
-// sweepRanges writes one part of [Store.SweepAll]. It needs the index hint: only with it are rows of all types and
+// sweep writes one part of [Store.SweepAll].
+func (s *Store) sweep(part int, k kind, types []int32, limit int, args *conn.Arguments) string {
+	if s.SweepsEach {
+		return s.sweepEach(part, k, types, limit, args)
+	}
+	return s.sweepRanges(part, k, types, limit, args)
+}
+
+// sweepRanges looks at all types at once. It needs the index hint: only with it are rows of all types and
 // statuses read along the due index.
-func sweepRanges(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
+func (s *Store) sweepRanges(part int, k kind, types []int32, limit int, args *conn.Arguments) string {
 	status := "job_status IS NULL"
 	if len(k.statuses) > 0 {
-		status = fmt.Sprintf("job_status IN (%s)", numbers(k.statuses))
+		status = fmt.Sprintf("job_status IN (%s)", conn.Numbers(k.statuses))
 	}
 	return s.selectDue(part, s.rowColumns("params", "meta"),
-		fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", numbers(types), status, numbers(Priorities), k.start()), limit, args)
+		fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", conn.Numbers(types), status, conn.Numbers(Priorities), k.start()), limit, args)
+}
+
+// sweepEach looks at each type, status and priority by itself, where the planner cannot be told to use the due index for all at once.
+func (s *Store) sweepEach(part int, k kind, types []int32, limit int, args *conn.Arguments) string {
+	statuses, status := "(0)", "job_status IS NULL"
+	if len(k.statuses) > 0 {
+		statuses, status = values(k.statuses), "job_status = status AND (job_status IN ("+conn.PendingStatuses+") OR job_status IS NULL)"
+	}
+	return fmt.Sprintf("SELECT %d AS part, %s "+
+		"FROM (VALUES %s) AS types (type) "+
+		"CROSS JOIN (VALUES %s) AS statuses (status) "+
+		"CROSS JOIN (VALUES %s) AS levels (level) "+
+		"CROSS JOIN LATERAL "+
+		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
+		part, s.rowColumns("params", "meta"), values(types),
+		statuses, values(Priorities), s.Tables.Jobs, status, k.start(), args.Number(int64(limit)), args.Number(int64(limit)))
+}
+
+// values writes numbers as rows of one column.
+func values(list []int32) string {
+	return "(" + strings.ReplaceAll(conn.Numbers(list), ",", "), (") + ")"
 }
 
 // Lane is a stretch of the due index of one job type: the pending rows of one priority and one status that start at once,
@@ -230,31 +260,31 @@ func (s *Store) ClampPriorities(ctx context.Context, types []int32) error {
 	const lowest, most, together = -1, 2, 250 // together: rows of each part at most
 	tooLow, tooHigh := fmt.Sprintf("priority < %d", lowest), fmt.Sprintf("priority > %d", most)
 	var parts []string
-	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
+	for _, status := range []string{"job_status IN (" + conn.PendingStatuses + ")", "job_status IS NULL"} {
 		for _, wild := range []string{tooLow, tooHigh} {
 			parts = append(parts, fmt.Sprintf("SELECT id FROM %s %s WHERE job_type IN (%s) AND %s AND %s AND id > 0 LIMIT %d",
-				s.jobs, s.byDue, numbers(types), status, wild, together))
+				s.Tables.Jobs, s.ByDue, conn.Numbers(types), status, wild, together))
 		}
 	}
 	for {
-		ids, err := read(ctx, s, column[uint64], s.unionAll(parts))
+		ids, err := conn.Read(ctx, s, conn.Column[uint64], s.unionAll(parts))
 		changed, found := 0, len(ids)
 		if err == nil && found > 0 {
 			ids, err = s.Unlocked(ctx, ids) // the sweep of all types would wait for a row that is locked
 		}
 		if err == nil && len(ids) > 0 {
-			args := s.arguments()
-			changed, err = s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN %s THEN %d ELSE %d END WHERE %s AND %s AND (%s OR %s)",
-				s.jobs, s.byPrimary, tooLow, lowest, most, args.in(s, ids), pending, tooLow, tooHigh), args.list...)
+			args := s.Arguments()
+			changed, err = conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s %s SET priority = CASE WHEN %s THEN %d ELSE %d END WHERE %s AND %s AND (%s OR %s)",
+				s.Tables.Jobs, s.ByPrimary, tooLow, lowest, most, args.In(ids), pending, tooLow, tooHigh), args.List...)
 		}
 		if err != nil || changed == 0 || found < together {
-			return wrap("set priorities right", err)
+			return conn.Wrap("set priorities right", err)
 		}
 	}
 }
 
-func (d dialect) lane(jobType int32, l Lane) string {
-	start := map[Start]string{AtOnce: d.atOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
+func (s *Store) lane(jobType int32, l Lane) string {
+	start := map[Start]string{AtOnce: s.AtOnce, AtATime: "start_time > 0", Unset: "start_time IS NULL"}[l.Start]
 	return l.level(jobType) + " AND " + start
 }
 
@@ -275,9 +305,9 @@ type Place struct {
 }
 
 // order writes the order of a lane along the due index.
-func (d dialect) order(l Lane) string {
+func (s *Store) order(l Lane) string {
 	switch {
-	case d.lanesInFull:
+	case s.LanesInFull:
 		return "job_status, start_time, id"
 	case l.Start == AtATime:
 		return "start_time, id"
@@ -288,11 +318,11 @@ func (d dialect) order(l Lane) string {
 
 // behind writes what lies behind a place and is due until a second: one or more conditions, for stretches that follow
 // each other.
-func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (stretches []string) {
+func (s *Store) behind(p Place, jobType int32, until string, args *conn.Arguments) (stretches []string) {
 	if p.Start != AtATime {
-		return []string{d.lane(jobType, p.Lane) + " AND id > " + fmt.Sprintf(d.unforeseen, args.id(p.ID))}
+		return []string{s.lane(jobType, p.Lane) + " AND id > " + fmt.Sprintf(s.Unforeseen, args.ID(p.ID))}
 	}
-	for _, later := range d.later(args.number(p.StartTime), args.id(p.ID)) {
+	for _, later := range s.Later(args.Number(p.StartTime), args.ID(p.ID)) {
 		stretches = append(stretches, fmt.Sprintf("%s AND %s AND start_time <= %s AND id > 0", p.level(jobType), later, until))
 	}
 	return stretches
@@ -303,25 +333,25 @@ func (d dialect) behind(p Place, jobType int32, until string, args *arguments) (
 // belong to the shard: on other databases, rows of other shards that have a group come, too. The result has a list for each place. Rows with
 // a priority that is not one of the [Priorities] are in no lane, see [Store.ClampPriorities].
 func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []Place, horizon int64, limit int) ([][]Row, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	parts := make([]string, len(places))
 	for i, place := range places {
 		startTime := "0" // as NULL reads, too
 		if place.Start == AtATime {
-			startTime = fmt.Sprintf(s.integer, "start_time")
+			startTime = fmt.Sprintf(s.Integer, "start_time")
 		}
 		var stretches []string
-		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.now, horizon), args) {
+		for _, stretch := range s.behind(place, jobType, fmt.Sprintf("%s + %d", s.NowSecond, horizon), args) {
 			stretches = append(stretches,
 				s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
 		parts[i] = s.unionAll(stretches)
 		if len(stretches) > 1 {
-			parts[i] += " LIMIT " + args.number(int64(limit))
+			parts[i] += " LIMIT " + args.Number(int64(limit))
 		}
 	}
-	pages, err := read(ctx, s, lanePages(jobType, places, limit), s.unionAll(parts), args.list...)
-	return pages, wrap("page jobs", err)
+	pages, err := conn.Read(ctx, s, lanePages(jobType, places, limit), s.unionAll(parts), args.List...)
+	return pages, conn.Wrap("page jobs", err)
 }
 
 // lanePages returns a function that collects rows by their places. What the lanes say is not in the rows.
@@ -333,7 +363,7 @@ func lanePages(jobType int32, places []Place, limit int) func(*sql.Rows) ([][]Ro
 		}
 		var part int
 		r := Row{JobType: jobType}
-		to := append([]any{whole[int]{&part}}, r.lanePlaces()...)
+		to := append([]any{conn.Whole(&part)}, r.lanePlaces()...)
 		for rows.Next() {
 			if err := rows.Scan(to...); err != nil {
 				return nil, err
@@ -355,10 +385,10 @@ func lanePages(jobType int32, places []Place, limit int) func(*sql.Rows) ([][]Ro
 func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before int64, upTo uint64) (Place, int, error) {
 	where := fmt.Sprintf("%s AND start_time < %d AND id <= %d", s.lane(jobType, lane), before, upTo)
 	if lane.Start != AtATime {
-		young, err := read(ctx, s, column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND create_time >= %d ORDER BY %s LIMIT 1",
-			s.jobs, s.byDue, s.lane(jobType, lane), before, s.order(lane)))
+		young, err := conn.Read(ctx, s, conn.Column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND create_time >= %d ORDER BY %s LIMIT 1",
+			s.Tables.Jobs, s.ByDue, s.lane(jobType, lane), before, s.order(lane)))
 		if err != nil {
-			return Place{}, 0, wrap("first young job", err)
+			return Place{}, 0, conn.Wrap("first young job", err)
 		}
 		where = fmt.Sprintf("%s AND id <= %d", s.lane(jobType, lane), upTo)
 		if len(young) > 0 {
@@ -369,10 +399,10 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 		n    int
 		last uint64
 	}
-	old, err := read(ctx, s, each(func(c *counted) []any { return []any{&c.n, &c.last} }),
-		fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.jobs, s.byDue, where))
+	old, err := conn.Read(ctx, s, conn.Each(func(c *counted) []any { return []any{&c.n, &c.last} }),
+		fmt.Sprintf("SELECT COUNT(*) AS n, COALESCE(MAX(id), 0) AS last FROM %s %s WHERE %s", s.Tables.Jobs, s.ByDue, where))
 	if err != nil {
-		return Place{}, 0, wrap("count abandoned jobs", err)
+		return Place{}, 0, conn.Wrap("count abandoned jobs", err)
 	}
 	if lane.Start == AtATime {
 		return Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, old[0].n, nil
@@ -386,41 +416,41 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 // index, through the finished rows of the keys too.
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
-	firsts, err := ofGroups(ctx, s, "MIN(id + 0) AS first", jobType, keys, func(args *arguments) string {
-		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.id(from), args.id(upTo), s.dueSecond(), args.number(before))
+	firsts, err := ofGroups(ctx, s, "MIN(id + 0) AS first", jobType, keys, func(args *conn.Arguments) string {
+		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.ID(from), args.ID(upTo), s.dueSecond(), args.Number(before))
 	}, func(a, b uint64) uint64 { return min(a, b) })
-	return firsts, wrap("first jobs of keys", err)
+	return firsts, conn.Wrap("first jobs of keys", err)
 }
 
 // RunningOfKeys counts, for each key, the pending rows that have it as their group and are marked with one of the terms. If a key
 // is missing, there is none.
 func (s *Store) RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error) {
-	running, err := ofGroups(ctx, s, "COUNT(*) AS running", jobType, keys, func(args *arguments) string {
+	running, err := ofGroups(ctx, s, "COUNT(*) AS running", jobType, keys, func(args *conn.Arguments) string {
 		termIn := make([]string, len(terms))
 		for i, term := range terms {
-			termIn[i] = args.number(term)
+			termIn[i] = args.Number(term)
 		}
 		return fmt.Sprintf("term IN (%s)", strings.Join(termIn, ", "))
 	}, func(a, b int) int { return a + b })
-	return running, wrap("running jobs of keys", err)
+	return running, conn.Wrap("running jobs of keys", err)
 }
 
 // ofGroups reads a number for each of some groups, from the pending rows of a type for which the condition holds. Rows with a group
 // of their own stand in one index, and rows whose key is their group in another; join makes one number of both.
 func ofGroups[N int | uint64](
-	ctx context.Context, s *Store, number string, jobType int32, groups []string, where func(*arguments) string, join func(a, b N) N,
+	ctx context.Context, s *Store, number string, jobType int32, groups []string, where func(*conn.Arguments) string, join func(a, b N) N,
 ) (map[string]N, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	part := func(column, index, further string) string {
 		return fmt.Sprintf("SELECT %s, %s FROM %s %s WHERE job_type = %s AND %s%s AND %s AND %s GROUP BY %[1]s",
-			column, number, s.jobs, index, args.number(int64(jobType)), args.among(column, groups), further, pending, where(args))
+			column, number, s.Tables.Jobs, index, args.Number(int64(jobType)), args.Among(column, groups), further, pending, where(args))
 	}
 	type found struct {
 		group string
 		n     N
 	}
-	rows, err := read(ctx, s, each(func(f *found) []any { return []any{&f.group, &f.n} }),
-		s.fromPrimary(part("job_key", s.byKey, " AND "+groupOfOwn+" IS NULL")+" UNION ALL "+part("job_group", s.byGroup, "")), args.list...)
+	rows, err := conn.Read(ctx, s, conn.Each(func(f *found) []any { return []any{&f.group, &f.n} }),
+		s.FromPrimary(part("job_key", s.ByKey, " AND "+conn.GroupOfOwn+" IS NULL")+" UNION ALL "+part("job_group", s.ByGroup, "")), args.List...)
 	numbers := make(map[string]N, len(rows))
 	for _, f := range rows {
 		if n, twice := numbers[f.group]; twice {
@@ -432,8 +462,8 @@ func ofGroups[N int | uint64](
 }
 
 // selectDue writes a SELECT of rows along the due index; part is its number in the result.
-func (s *Store) selectDue(part int, columns, where string, limit int, args *arguments) string {
-	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s", part, columns, s.jobs, s.byDue, where, args.number(int64(limit)))
+func (s *Store) selectDue(part int, columns, where string, limit int, args *conn.Arguments) string {
+	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s", part, columns, s.Tables.Jobs, s.ByDue, where, args.Number(int64(limit)))
 }
 
 // unionAll joins SELECTs that have a limit each.
@@ -443,7 +473,7 @@ func (s *Store) unionAll(selects []string) string {
 	}
 	parts := make([]string, len(selects))
 	for i, one := range selects {
-		parts[i] = fmt.Sprintf(s.unionPart, one)
+		parts[i] = fmt.Sprintf(s.UnionPart, one)
 	}
 	return strings.Join(parts, " UNION ALL ")
 }

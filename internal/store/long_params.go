@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // The column params holds 4,096 characters, as the original's does. Longer parameters stand in the column long_params, and params
@@ -44,9 +46,10 @@ type RunParams struct {
 // LongParams reads the whole parameters of those rows that are pending and have the term. They cannot change while the rows are
 // marked, see [Store.SetParams]. Fewer than asked: the others are final, gone, or have another term.
 func (s *Store) LongParams(ctx context.Context, ids []uint64, term int64) ([]RunParams, error) {
-	args := s.arguments()
-	rows, err := read(ctx, s, each(func(p *RunParams) []any { return []any{&p.ID, &p.Attempts, text{&p.Params}} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s",
-		wholeParams, s.jobs, s.byPrimary, args.in(s, ids), args.number(term), pending)), args.list...)
-	return rows, wrap("read long parameters", err)
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(p *RunParams) []any { return []any{&p.ID, &p.Attempts, conn.Text(&p.Params)} }),
+		s.FromPrimary(fmt.Sprintf(
+			"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s",
+			wholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), args.Number(term), pending)), args.List...)
+	return rows, conn.Wrap("read long parameters", err)
 }

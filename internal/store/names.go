@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // NameMax is how many characters the name of a job type has at most.
@@ -33,13 +35,13 @@ func (s *Store) NameTypes(ctx context.Context, given []TypeName) (others []TypeN
 		for i, t := range some {
 			types[i] = t.JobType
 		}
-		there, err := s.typeNames(ctx, types, s.fromPrimary)
+		there, err := s.typeNames(ctx, types, s.FromPrimary)
 		if err != nil {
 			return others, err
 		}
 		if lacking := slices.DeleteFunc(slices.Clone(some), func(t TypeName) bool { return there[t.JobType] != "" }); len(lacking) > 0 {
 			if err = s.writeNames(ctx, lacking); err == nil {
-				there, err = s.typeNames(ctx, types, s.fromPrimary)
+				there, err = s.typeNames(ctx, types, s.FromPrimary)
 			}
 			if err != nil {
 				return others, err
@@ -57,21 +59,21 @@ func (s *Store) NameTypes(ctx context.Context, given []TypeName) (others []TypeN
 // RenameType gives a job type another name, if it has the one that is given. False: it has another one, or none. Sent again, it changes
 // nothing.
 func (s *Store) RenameType(ctx context.Context, jobType int32, from, to string) (renamed bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s SET name = ? WHERE job_type = %d AND name = ?", s.byKeyOf(s.types), jobType), to, from)
-	return n > 0, wrap("rename a job type", err)
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET name = ? WHERE job_type = %d AND name = ?", s.ByKeyOf(s.Tables.Types), jobType), to, from)
+	return n > 0, conn.Wrap("rename a job type", err)
 }
 
 func (s *Store) typeNames(ctx context.Context, types []int32, from func(query string) string) (map[int32]string, error) {
 	if len(types) == 0 {
 		return nil, nil
 	}
-	rows, err := read(ctx, s, each(func(t *TypeName) []any { return []any{&t.JobType, &t.Name} }),
-		from(fmt.Sprintf("SELECT job_type, name FROM %s WHERE job_type IN (%s) AND name IS NOT NULL", s.types, numbers(types))))
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *TypeName) []any { return []any{&t.JobType, &t.Name} }),
+		from(fmt.Sprintf("SELECT job_type, name FROM %s WHERE job_type IN (%s) AND name IS NOT NULL", s.Tables.Types, conn.Numbers(types))))
 	names := make(map[int32]string, len(rows))
 	for _, row := range rows {
 		names[row.JobType] = row.Name
 	}
-	return names, wrap("names of job types", err)
+	return names, conn.Wrap("names of job types", err)
 }
 
 // writeNames makes the rows that are missing, and names the rows that have no name.
@@ -84,11 +86,12 @@ func (s *Store) writeNames(ctx context.Context, names []TypeName) error {
 		rows, cases = append(rows, fmt.Sprintf("(%d, ?)", t.JobType)), append(cases, fmt.Sprintf("WHEN %d THEN ?", t.JobType))
 		types, args = append(types, t.JobType), append(args, t.Name)
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, name) VALUES %s%s", s.types, strings.Join(rows, ", "), s.unlessRow("job_type")),
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("INSERT INTO %s (job_type, name) VALUES %s%s", s.Tables.Types, strings.Join(rows, ", "), s.UnlessRow("job_type")),
 		args...)
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET name = CASE job_type %s END WHERE %s AND name IS NULL",
-			s.updates, s.types, s.byPrimary, strings.Join(cases, " "), s.rowsOf(types)), args...)
+		_, err = conn.Exec(ctx, s, fmt.Sprintf("%s %s %s SET name = CASE job_type %s END WHERE %s AND name IS NULL",
+			s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(cases, " "), s.rowsOf(types)), args...)
 	}
-	return wrap("name job types", err)
+	return conn.Wrap("name job types", err)
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // A holder that gives its lease away says which keys its handlers still have, in rows of the table of lines under the name of the rest,
@@ -47,7 +47,7 @@ func (s *Store) WriteRestKeys(ctx context.Context, rest string, rows int, turn i
 	for i, name := range restRows(rest, rows) {
 		lines[i], states[i] = Line{Lease: name, Term: turn}, restKeys{rows, base64.RawStdEncoding.EncodeToString(hashes[i])}
 	}
-	return wrap("tell the keys of a rest", s.writeLines(ctx, lines, states))
+	return conn.Wrap("tell the keys of a rest", s.writeLines(ctx, lines, states))
 }
 
 // restRows are the names of the rows of a rest.
@@ -74,7 +74,7 @@ func (s *Store) RestKeys(ctx context.Context, rests []string) (map[string]map[ui
 			count(of[rest], hashes)
 		})
 	}
-	return of, wrap("keys of rests", err)
+	return of, conn.Wrap("keys of rests", err)
 }
 
 func count(numbers map[uint32]int, hashes []byte) {
@@ -86,11 +86,11 @@ func count(numbers map[uint32]int, hashes []byte) {
 // readRestKeys reads rows of rests. A row that a later version has written in another way does not count.
 func (s *Store) readRestKeys(ctx context.Context, names []string, take func(name string, hashes []byte, rows int)) error {
 	type told struct{ name, state string }
-	query, args, err := sqlx.In(s.fromPrimary(fmt.Sprintf("SELECT lock_name, state FROM %s WHERE lock_name IN (?)", s.lines)), names)
+	query, args, err := conn.In(s.FromPrimary(fmt.Sprintf("SELECT lock_name, state FROM %s WHERE lock_name IN (?)", s.Tables.Lines)), names)
 	if err != nil {
 		return err
 	}
-	rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.name, &t.state} }), query, args...)
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.name, &t.state} }), query, args...)
 	for _, r := range rows {
 		var row restKeys
 		if json.Unmarshal([]byte(r.state), &row) != nil {
@@ -105,9 +105,9 @@ func (s *Store) readRestKeys(ctx context.Context, names []string, take func(name
 
 // DropRestKeys deletes what was told about the keys of a rest.
 func (s *Store) DropRestKeys(ctx context.Context, rest string, rows int) error {
-	query, args, err := sqlx.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?)", s.deletes, s.lines), restRows(rest, rows))
+	query, args, err := conn.In(fmt.Sprintf("%s FROM %s WHERE lock_name IN (?)", s.Deletes, s.Tables.Lines), restRows(rest, rows))
 	if err == nil {
-		_, err = s.exec(ctx, query, args...)
+		_, err = conn.Exec(ctx, s, query, args...)
 	}
-	return wrap("drop the keys of a rest", err)
+	return conn.Wrap("drop the keys of a rest", err)
 }

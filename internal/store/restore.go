@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 const (
@@ -29,14 +31,14 @@ func (s *Store) Restore(ctx context.Context, rows []Listed) (restored int, ids [
 		rows = rows[len(some):]
 		n, free, err := s.restoreSome(ctx, some)
 		if err != nil {
-			return restored, ids, wrap("restore jobs", err)
+			return restored, ids, conn.Wrap("restore jobs", err)
 		}
 		restored, ids = restored+n, append(ids, free...)
 	}
-	if restored > 0 && s.idsBehind != "" { // in new tables, the next job would get an id that is there
-		_, err = read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf(s.idsBehind, s.jobs)))
+	if restored > 0 && s.IDsBehind != "" { // in new tables, the next job would get an id that is there
+		_, err = conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf(s.IDsBehind, s.Tables.Jobs)))
 	}
-	return restored, ids, wrap("begin behind the ids of restored jobs", err)
+	return restored, ids, conn.Wrap("begin behind the ids of restored jobs", err)
 }
 
 func (s *Store) restoreSome(ctx context.Context, rows []Listed) (restored int, free []uint64, err error) {
@@ -70,13 +72,14 @@ func (s *Store) restoreSome(ctx context.Context, rows []Listed) (restored int, f
 
 // insertRestored inserts those of the rows that are not there, with their unique keys if no other row has them, or without.
 func (s *Store) insertRestored(ctx context.Context, rows []*Listed, withKeys bool) (int, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	values := make([]string, len(rows))
 	for i, row := range rows {
 		values[i] = restoredRow(row, withKeys, args)
 	}
-	return s.exec(ctx, fmt.Sprintf("%s %s (%s) VALUES %s%s", s.insertNew, s.jobs, restoreColumns, strings.Join(values, ", "), s.unlessThere),
-		args.list...)
+	return conn.Exec(ctx, s,
+		fmt.Sprintf("%s %s (%s) VALUES %s%s", s.InsertNew, s.Tables.Jobs, restoreColumns, strings.Join(values, ", "), s.UnlessThere),
+		args.List...)
 }
 
 // claims reports whether a row is to have its key as its unique key.
@@ -93,7 +96,7 @@ func rowsToRestore(rows []Listed) (n int) {
 	return n
 }
 
-func restoredRow(row *Listed, withKey bool, args *arguments) string {
+func restoredRow(row *Listed, withKey bool, args *conn.Arguments) string {
 	params, long := inColumns(row.Params)
 	changes, uniqueIn := row.Changes%keyTaken, "NULL"
 	switch {
@@ -107,7 +110,7 @@ func restoredRow(row *Listed, withKey bool, args *arguments) string {
 		extra = *row.Extra
 	}
 	return fmt.Sprintf("(%s, %s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d, %s, %s, %s, %s, %d, %s)",
-		args.newID(row.ID), args.value(params), args.orNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
-		row.Term, row.Attempts, row.Retries, row.Lost, row.Deferred, args.orNull(row.Key), args.orNull(extra.Group), row.Priority,
-		setOrNull(int(row.MaxRetries)), args.orNull(extra.Meta), args.orNull(row.Progress), args.orNull(row.Result), changes, uniqueIn)
+		args.NewID(row.ID), args.Value(params), args.OrNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
+		row.Term, row.Attempts, row.Retries, row.Lost, row.Deferred, args.OrNull(row.Key), args.OrNull(extra.Group), row.Priority,
+		setOrNull(int(row.MaxRetries)), args.OrNull(extra.Meta), args.OrNull(row.Progress), args.OrNull(row.Result), changes, uniqueIn)
 }

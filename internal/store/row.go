@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Row is a job as it stands in async_job_tab; a NULL status or start time reads as 0.
@@ -74,9 +76,9 @@ const NotSet = -2
 
 // rowColumns are the columns of a [Row].
 func (s *Store) rowColumns(params, meta string) string {
-	columns := s.laneColumns(params, meta, fmt.Sprintf(s.integer, "start_time"))
+	columns := s.laneColumns(params, meta, fmt.Sprintf(s.Integer, "start_time"))
 	for _, number := range []string{"job_type", "job_status", "priority"} {
-		columns += ", " + fmt.Sprintf(s.integer, number)
+		columns += ", " + fmt.Sprintf(s.Integer, number)
 	}
 	return columns
 }
@@ -84,7 +86,7 @@ func (s *Store) rowColumns(params, meta string) string {
 // places are where the rowColumns are scanned to. A NULL is turned into its meaning there, not by COALESCE: for the value
 // that COALESCE makes, the driver would allocate.
 func (r *Row) places() []any {
-	return append(r.lanePlaces(), whole[int32]{&r.JobType}, whole[int16]{&r.Status}, whole[int32]{&r.Priority})
+	return append(r.lanePlaces(), conn.Whole(&r.JobType), conn.Whole(&r.Status), conn.Whole(&r.Priority))
 }
 
 // laneColumns are the columns of a [Row] in which the rows of a lane differ. Every column of a page costs the server, the
@@ -95,7 +97,7 @@ func (r *Row) places() []any {
 // SQLite keeps whatever was inserted, even text in a column of numbers, and such a row must not make the whole result
 // unreadable.
 func (s *Store) laneColumns(params, meta, startTime string) string {
-	integer := func(column string) string { return fmt.Sprintf(s.integer, column) }
+	integer := func(column string) string { return fmt.Sprintf(s.Integer, column) }
 	var texts []string
 	for _, column := range tallied {
 		texts = append(texts, integer(column))
@@ -104,21 +106,15 @@ func (s *Store) laneColumns(params, meta, startTime string) string {
 	return fmt.Sprintf("id, %s AS params, %s, %s, "+
 		"CASE WHEN term = 0 AND attempts = 0 AND changes = 0 AND max_retries IS NULL AND meta IS NULL THEN NULL ELSE %s END AS tally, "+
 		"job_key, job_group",
-		params, startTime, integer("create_time"), s.commas(texts, meta))
+		params, startTime, integer("create_time"), s.Commas(texts, meta))
 }
 
 func (r *Row) lanePlaces() []any {
 	return []any{
-		whole[uint64]{&r.ID}, &r.Params, whole[int64]{&r.StartTime}, whole[int64]{&r.CreateTime},
-		tally{r}, text{&r.Key}, ownGroup{r},
+		conn.Whole(&r.ID), &r.Params, conn.Whole(&r.StartTime), conn.Whole(&r.CreateTime),
+		tally{r}, conn.Text(&r.Key), ownGroup{r},
 	}
 }
-
-// [Row.Group] in SQL: the row's own group, and the group that counts.
-const (
-	groupOfOwn = "NULLIF(RTRIM(job_group), '')"
-	groupOf    = "COALESCE(" + groupOfOwn + ", job_key)"
-)
 
 // ownGroup scans job_group, behind the tally. Blanks are none.
 type ownGroup struct{ row *Row }
@@ -128,7 +124,7 @@ func (g ownGroup) Scan(value any) error {
 		return nil
 	}
 	var own string
-	if err := (text{&own}).Scan(value); err != nil || strings.TrimRight(own, " ") == "" {
+	if err := conn.Text(&own).Scan(value); err != nil || strings.TrimRight(own, " ") == "" {
 		return err
 	}
 	if g.row.Extra == nil {
@@ -181,7 +177,7 @@ type partRow struct {
 
 func partRows(rows *sql.Rows) (list []partRow, err error) {
 	var r partRow
-	places := append([]any{whole[int]{&r.part}}, r.places()...)
+	places := append([]any{conn.Whole(&r.part)}, r.places()...)
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {
 			return nil, err

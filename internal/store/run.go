@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // SetProgress writes how far a run is. It needs a row that is pending, has the term and is at this attempt. Ours is false
@@ -19,10 +21,10 @@ func (s *Store) SetResult(ctx context.Context, id uint64, term int64, attempt in
 // setText changes nothing if it writes the same text again within the same second. Where the connection counts changed
 // rows, the count is then 0, so setText reads the row back.
 func (s *Store) setText(ctx context.Context, column string, id uint64, term int64, attempt int32, text string) (ours bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
-		s.jobs, s.byPrimary, column, s.nowOnce(), s.ours([]uint64{id}, term, attempt)), text)
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s %s SET %s = ?, update_time = %s WHERE %s",
+		s.Tables.Jobs, s.ByPrimary, column, s.NowOnce(), s.ours([]uint64{id}, term, attempt)), text)
 	if err != nil || n > 0 {
-		return n > 0, wrap("set "+column, err)
+		return n > 0, conn.Wrap("set "+column, err)
 	}
 	rows, err := s.MarkedRows(ctx, []uint64{id}, term)
 	return len(rows) > 0 && rows[0].Attempts == attempt, err
@@ -30,7 +32,7 @@ func (s *Store) setText(ctx context.Context, column string, id uint64, term int6
 
 // FinishThrough settles one row as [Final] through another handle, which is the caller's transaction. If another
 // process is about to mark the row, it waits until that transaction ends.
-func (s *Store) FinishThrough(ctx context.Context, h Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
+func (s *Store) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
 	n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})
 	return n > 0, err
 }
@@ -44,15 +46,16 @@ type Standing struct {
 
 // Standings reads how rows stand. Fewer than asked: the others are gone.
 func (s *Store) Standings(ctx context.Context, ids []uint64) ([]Standing, error) {
-	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }),
-		s.fromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
-			s.jobs, s.byPrimary, args.in(s, ids))), args.list...)
-	return rows, wrap("read how jobs stand", err)
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *Standing) []any { return []any{&r.ID, &r.Status, &r.Term, &r.Attempts, &r.Changes} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes FROM %s %s WHERE %s",
+			s.Tables.Jobs, s.ByPrimary, args.In(ids))), args.List...)
+	return rows, conn.Wrap("read how jobs stand", err)
 }
 
 // Paused reads which job types are paused.
 func (s *Store) Paused(ctx context.Context) ([]int32, error) {
-	types, err := read(ctx, s, column[int32], s.fromPrimary(fmt.Sprintf("SELECT job_type FROM %s %s WHERE paused_at IS NOT NULL", s.types, s.byPaused)))
-	return types, wrap("read paused types", err)
+	types, err := conn.Read(ctx, s, conn.Column[int32],
+		s.FromPrimary(fmt.Sprintf("SELECT job_type FROM %s %s WHERE paused_at IS NOT NULL", s.Tables.Types, s.ByPaused)))
+	return types, conn.Wrap("read paused types", err)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Schedule is what the table of job types says about a type's schedule; [Store.Schedule] reads it.
@@ -17,14 +19,15 @@ type Schedule struct {
 // Schedule reads how far the schedule of a job type has got. If the type has no row, nothing is known, and that is no
 // error.
 func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
-	found, err := read(ctx, s, each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, "+
-			"paused_at IS NOT NULL AS paused "+
-			"FROM %s "+
-			"WHERE job_type = %d",
-		s.types, jobType)))
+	found, err := conn.Read(ctx, s, conn.Each(func(c *Schedule) []any { return []any{&c.Known, &c.Until, &c.Spec, &c.Paused} }),
+		s.FromPrimary(fmt.Sprintf(
+			"SELECT cron_at IS NOT NULL AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, "+
+				"paused_at IS NOT NULL AS paused "+
+				"FROM %s "+
+				"WHERE job_type = %d",
+			s.Tables.Types, jobType)))
 	if err != nil || len(found) == 0 {
-		return Schedule{}, wrap("schedule", err)
+		return Schedule{}, conn.Wrap("schedule", err)
 	}
 	return found[0], nil
 }
@@ -34,37 +37,42 @@ func (s *Store) Schedule(ctx context.Context, jobType int32) (Schedule, error) {
 // stays: cron_at goes back by [Store.MendSchedule] only. Sent again, it changes nothing. The spec is plain ASCII without
 // blanks at its end, so that the database finds two specs equal exactly if Go does.
 func (s *Store) BeginSchedule(ctx context.Context, jobType int32, from int64, spec string) error {
-	_, err := s.exec(ctx, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.insertNew, s.types, jobType, s.unlessThere))
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s (job_type) VALUES (%d)%s", s.InsertNew, s.Tables.Types, jobType, s.UnlessThere))
 	if err == nil {
-		_, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET cron_at = %s(COALESCE(cron_at, 0), %d), cron_spec = ? "+
+		_, err = conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET cron_at = %s(COALESCE(cron_at, 0), %d), cron_spec = ? "+
 			"WHERE job_type = %d AND (cron_spec IS NULL OR cron_spec <> ? OR cron_at IS NULL)",
-			s.byKeyOf(s.types), s.greatest, from, jobType), spec, spec)
+			s.ByKeyOf(s.Tables.Types), s.Greatest, from, jobType), spec, spec)
 	}
-	return wrap("begin schedule", err)
+	return conn.Wrap("begin schedule", err)
 }
 
 // MendSchedule makes the schedule of a job type go on from a moment, in unix seconds, if it is noted as reached up to a second that is
 // still to come. Times behind that moment that have a job already get no second job, because of its key. It needs what was reached
 // as it was read: sent again, or late, it changes nothing.
 func (s *Store) MendSchedule(ctx context.Context, jobType int32, reached, from int64) error {
-	_, err := s.exec(ctx,
-		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s", s.byKeyOf(s.types), from, jobType, reached, s.now))
-	return wrap("mend schedule", err)
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at = %d AND cron_at > %s",
+			s.ByKeyOf(s.Tables.Types), from, jobType, reached, s.NowSecond))
+	return conn.Wrap("mend schedule", err)
 }
 
 // AddScheduled adds the job for a time of the schedule, in unix seconds. It needs a key that no row of the type has as
 // its unique key, a cron_at before that time, and a type that is not paused. False: another holder added the job, or
 // has got past this time without adding one, or the type is paused. Sent again, it adds no second job.
 func (s *Store) AddScheduled(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
-	added, err = s.addScheduled(ctx, s, jobType, at, key, params)
-	return added, wrap("add scheduled job", err)
+	if s.LooksBefore {
+		added, err = s.addScheduledSoon(ctx, jobType, at, key, params)
+	} else {
+		added, err = s.addScheduledAtOnce(ctx, jobType, at, key, params)
+	}
+	return added, conn.Wrap("add scheduled job", err)
 }
 
 // scheduledColumns and scheduledRow are the columns and the values of the job. The row's arguments are scheduledArgs.
 const scheduledColumns = "(params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in)"
 
 func (s *Store) scheduledRow(jobType int32, at int64) string {
-	return fmt.Sprintf("SELECT ?, NULLIF(?, ''), %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.now)
+	return fmt.Sprintf("SELECT ?, NULLIF(?, ''), %[1]d, 0, %[2]d, %[3]s, %[3]s, ?, %[1]d", jobType, at, s.NowSecond)
 }
 
 func scheduledArgs(key, params string) []any {
@@ -78,9 +86,10 @@ func mayBeAdded(jobType int32, at int64) string {
 }
 
 // addScheduledAtOnce is [Store.AddScheduled] in one statement.
-func addScheduledAtOnce(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
-	n, err := s.exec(ctx, fmt.Sprintf("%s %s %s %s FROM %s WHERE %s%s",
-		s.insertNew, s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.types, mayBeAdded(jobType, at), s.unlessThere), scheduledArgs(key, params)...)
+func (s *Store) addScheduledAtOnce(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s %s %s FROM %s WHERE %s%s",
+		s.InsertNew, s.Tables.Jobs, scheduledColumns, s.scheduledRow(jobType, at), s.Tables.Types, mayBeAdded(jobType, at), s.UnlessThere),
+		scheduledArgs(key, params)...)
 	return n > 0, err
 }
 
@@ -95,16 +104,16 @@ var ErrTooLate = errors.New("the statement came more than a second after the loo
 // The limit keeps a holder from adding after it was frozen between the two statements: by then, cron_at may be past the
 // time, and the job that its successor added may be done and its row deleted. A statement that comes too late is an
 // error, because nobody else has added the job.
-func addScheduledSoon(ctx context.Context, s *Store, jobType int32, at int64, key, params string) (added bool, err error) {
+func (s *Store) addScheduledSoon(ctx context.Context, jobType int32, at int64, key, params string) (added bool, err error) {
 	const within = 1_000_000 // microseconds; too short a time for another instance to take the lease
-	now, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf(
+	now, err := conn.Read(ctx, s, conn.Column[int64], s.FromPrimary(fmt.Sprintf(
 		"SELECT %s AS now FROM %s WHERE %s AND NOT EXISTS (SELECT 1 FROM %s %s WHERE job_key = ? AND unique_in = %d)",
-		s.nowMicros, s.types, mayBeAdded(jobType, at), s.jobs, s.byKey, jobType)), key)
+		s.NowMicros, s.Tables.Types, mayBeAdded(jobType, at), s.Tables.Jobs, s.ByKey, jobType)), key)
 	if err != nil || len(now) == 0 {
 		return false, err
 	}
-	n, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s %s %s FROM DUAL WHERE %s < %d",
-		s.jobs, scheduledColumns, s.scheduledRow(jobType, at), s.nowMicros, now[0]+within), scheduledArgs(key, params)...)
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("INSERT INTO %s %s %s FROM DUAL WHERE %s < %d",
+		s.Tables.Jobs, scheduledColumns, s.scheduledRow(jobType, at), s.NowMicros, now[0]+within), scheduledArgs(key, params)...)
 	switch {
 	case err != nil:
 		if there, errRead := s.ownerOfKey(ctx, &NewJob{JobType: jobType, Key: key}, ""); errRead == nil && len(there) > 0 {
@@ -126,7 +135,7 @@ func (s *Store) HasScheduled(ctx context.Context, jobType int32, key string) (ha
 // NoteScheduled notes in cron_at that the schedule has got to this time, in unix seconds, unless the type is paused. It
 // never goes back; sent again, it changes nothing.
 func (s *Store) NoteScheduled(ctx context.Context, jobType int32, until int64) error {
-	_, err := s.exec(ctx,
-		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.byKeyOf(s.types), until, jobType))
-	return wrap("note schedule", err)
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("UPDATE %s SET cron_at = %d WHERE job_type = %d AND cron_at < %[2]d AND paused_at IS NULL", s.ByKeyOf(s.Tables.Types), until, jobType))
+	return conn.Wrap("note schedule", err)
 }

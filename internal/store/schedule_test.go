@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/DATA-DOG/go-sqlmock"
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // On MySQL and MariaDB, looking and adding are two statements.
@@ -44,7 +45,7 @@ func TestAScheduledJobIsAddedSoonAfterTheLookOrNotAtAll(t *testing.T) {
 			if c.after != nil {
 				c.after(mock)
 			}
-			added, err := storeOn(db).AddScheduled(t.Context(), 7, 60, "cron-60", "{}")
+			added, err := storeOn(db, conn.MySQL, "").AddScheduled(t.Context(), 7, 60, "cron-60", "{}")
 			if added != c.want || (err != nil) != c.failed {
 				t.Errorf("added %v, %v", added, err)
 			}

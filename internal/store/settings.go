@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // TypeSettings is how a job type is run, as JSON.
@@ -22,7 +24,7 @@ const settingsTogether = 100
 func (s *Store) WriteSettings(ctx context.Context, given []TypeSettings) error {
 	for some := range slices.Chunk(given, settingsTogether) {
 		if err := s.writeSettings(ctx, some); err != nil {
-			return wrap("tell the settings of job types", err)
+			return conn.Wrap("tell the settings of job types", err)
 		}
 	}
 	return nil
@@ -33,8 +35,9 @@ func (s *Store) writeSettings(ctx context.Context, given []TypeSettings) error {
 	for i, t := range given {
 		types[i] = t.JobType
 	}
-	rows, err := read(ctx, s, each(func(t *KnownType) []any { return []any{&t.JobType, &t.Settings, &t.ToldAt} }), s.fromPrimary(fmt.Sprintf(
-		"SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at FROM %s WHERE job_type IN (%s)", s.types, numbers(types))))
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *KnownType) []any { return []any{&t.JobType, &t.Settings, &t.ToldAt} }), s.FromPrimary(fmt.Sprintf(
+		"SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at FROM %s WHERE job_type IN (%s)",
+		s.Tables.Types, conn.Numbers(types))))
 	if err != nil {
 		return err
 	}
@@ -56,15 +59,15 @@ func (s *Store) writeSettings(ctx context.Context, given []TypeSettings) error {
 	if len(types) == 0 {
 		return nil
 	}
-	_, err = s.exec(ctx, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s "+
+	_, err = conn.Exec(ctx, s, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s "+
 		"WHERE %s AND COALESCE(told_at, 0) = CASE job_type %s END",
-		s.updates, s.types, s.byPrimary, strings.Join(settings, " "), s.now, s.rowsOf(types), strings.Join(asRead, " ")), args...)
+		s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(settings, " "), s.NowSecond, s.rowsOf(types), strings.Join(asRead, " ")), args...)
 	return err
 }
 
 // rowsOf is the condition for the rows of job types in an UPDATE by their primary key. All instances may write them at once, so each
 // statement locks them in the same order.
-func (s *Store) rowsOf(types []int32) string { return fmt.Sprintf(s.ofTypes, numbers(types)) }
+func (s *Store) rowsOf(types []int32) string { return fmt.Sprintf(s.OfTypes, conn.Numbers(types)) }
 
 // KnownType is a row of async_job_type_tab.
 type KnownType struct {
@@ -83,7 +86,7 @@ type KnownType struct {
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
 func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
-	types, err := read(ctx, s, each(func(t *KnownType) []any {
+	types, err := conn.Read(ctx, s, conn.Each(func(t *KnownType) []any {
 		return []any{&t.JobType, &t.Name, &t.Paused, &t.Settings,
 			&t.ToldAt, &t.CronAt, &t.Layout, &t.Limits.Workers, &t.Limits.Rate, &t.PausedUntil, &t.PausedBy, &t.PausedWhy}
 	}), fmt.Sprintf(
@@ -91,8 +94,8 @@ func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 			"COALESCE(layout, 0), COALESCE(workers, 0), %s, %s, %s, %s "+
 			"FROM %s AS kind "+
 			"ORDER BY job_type",
-		s.exactly("COALESCE(rate, 0)"), pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.types))
-	return types, wrap("job types", err)
+		s.Exactly("COALESCE(rate, 0)"), pauseEnd, s.ofPause("actor"), s.ofPause("why"), s.Tables.Types))
+	return types, conn.Wrap("job types", err)
 }
 
 // ofPause selects a column of the act by which a type was paused, or its pause was given another end. The type's row is called kind. Empty:
@@ -102,7 +105,7 @@ func (s *Store) ofPause(column string) string {
 		"FROM %s AS act "+
 		"WHERE act.job_type = kind.job_type AND verb = 'pause' AND acted_at >= kind.paused_at "+
 		"ORDER BY act.id DESC LIMIT 1), '') END",
-		column, s.acts)
+		column, s.Tables.Acts)
 }
 
 // Limits are what a job type may use at most, if its configuration allows more. 0: what the configuration allows.
@@ -116,14 +119,14 @@ func (s *Store) SetLimits(ctx context.Context, jobType int32, limits Limits) (ch
 	workers, rate := strconv.Itoa(limits.Workers), strconv.FormatFloat(limits.Rate, 'f', -1, 64)
 	n := 0
 	if limits != (Limits{}) {
-		n, err = s.exec(ctx,
+		n, err = conn.Exec(ctx, s,
 			fmt.Sprintf("%s %s (job_type, workers, rate) VALUES (%d, NULLIF(%s, 0), NULLIF(%s, 0))%s",
-				s.insertNew, s.types, jobType, workers, rate, s.unlessThere))
+				s.InsertNew, s.Tables.Types, jobType, workers, rate, s.UnlessThere))
 	}
 	if err == nil && n == 0 {
-		n, err = s.exec(ctx, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) "+
+		n, err = conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET workers = NULLIF(%s, 0), rate = NULLIF(%s, 0) "+
 			"WHERE job_type = %d AND (COALESCE(workers, 0) <> %[2]s OR COALESCE(rate, 0) <> %[3]s)",
-			s.byKeyOf(s.types), workers, rate, jobType))
+			s.ByKeyOf(s.Tables.Types), workers, rate, jobType))
 	}
-	return n > 0, wrap("set limits", err)
+	return n > 0, conn.Wrap("set limits", err)
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 var update = flag.Bool("update", false, "write testdata anew: what each verb sends to each database")
@@ -24,22 +26,22 @@ func TestWhatEachVerbSendsIsShownInTestdata(t *testing.T) {
 	shown["Page"] = func(ctx context.Context, s *Store) {
 		_, _ = s.Page(ctx, 7, Shard{Of: 4, Number: 2}, []Place{{Lane: first[0]}, {Lane: first[1]}}, 3, 100)
 	}
-	asTo := map[string]dialect{"TiDB": mysql}
-	for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
-		like, differs := asTo[d.name]
+	asTo := map[string]conn.Dialect{"TiDB": conn.MySQL}
+	for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.TiDB, conn.PostgreSQL, conn.SQLite} {
+		like, differs := asTo[d.Name]
 		unless := ""
 		if differs {
-			unless = ", unless " + like.name + " is sent the same"
+			unless = ", unless " + like.Name + " is sent the same"
 		}
 		var text strings.Builder
-		fmt.Fprintf(&text, "-- What each verb of the store sends to %s, when its tables are empty%s.\n-- Written by: go test ./internal/store -run Shown -update\n", d.name, unless)
+		fmt.Fprintf(&text, "-- What each verb of the store sends to %s, when its tables are empty%s.\n-- Written by: go test ./internal/store -run Shown -update\n", d.Name, unless)
 		for _, name := range slices.Sorted(maps.Keys(shown)) {
 			sent := shownOf(sentBy(t, d, shown[name]))
 			if !differs || sent != shownOf(sentBy(t, like, shown[name])) {
 				fmt.Fprintf(&text, "\n-- %s\n%s", name, sent)
 			}
 		}
-		file := filepath.Join("testdata", strings.ToLower(d.name)+".sql")
+		file := filepath.Join("testdata", strings.ToLower(d.Name)+".sql")
 		if *update {
 			if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
 				t.Fatal(err)

@@ -4,13 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // verbs calls everything that sends a statement.
@@ -18,7 +22,9 @@ var verbs = map[string]func(context.Context, *Store){
 	"AddScheduled":  func(ctx context.Context, s *Store) { _, _ = s.AddScheduled(ctx, 7, 1_700_000_060, "cron-1", "{}") },
 	"BeginSchedule": func(ctx context.Context, s *Store) { _ = s.BeginSchedule(ctx, 7, 1_700_000_000, "@hourly") },
 	"MendSchedule":  func(ctx context.Context, s *Store) { _ = s.MendSchedule(ctx, 7, 1_700_000_060, 1_700_000_000) },
-	"WrittenAhead":  func(ctx context.Context, s *Store) { _, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100) },
+	"WrittenAhead": func(ctx context.Context, s *Store) {
+		_, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100)
+	},
 	"MendAhead":     func(ctx context.Context, s *Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
 	"NoteScheduled": func(ctx context.Context, s *Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
 	"HasScheduled":  func(ctx context.Context, s *Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
@@ -45,15 +51,19 @@ var verbs = map[string]func(context.Context, *Store){
 	"ReplaceWaiting, rows": func(ctx context.Context, s *Store) {
 		_, _ = s.replace(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
 	},
-	"AddJob, long":  func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
-	"AddJobs, long": func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000) },
-	"LastAttempts":  func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
-	"AttemptsOf":    func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, ids) },
-	"Restore":       func(ctx context.Context, s *Store) { _, _, _ = s.Restore(ctx, archived) },
-	"Cancel":        func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
-	"Columns":       func(ctx context.Context, s *Store) { _, _ = s.Columns(ctx, []string{s.jobs, s.leases}) },
-	"Count":         func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
-	"CountDue":      func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
+	"AddJob, long": func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
+	"AddJobs, long": func(ctx context.Context, s *Store) {
+		_, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000)
+	},
+	"LastAttempts": func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
+	"AttemptsOf":   func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, ids) },
+	"Restore":      func(ctx context.Context, s *Store) { _, _, _ = s.Restore(ctx, archived) },
+	"Cancel":       func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
+	"Columns": func(ctx context.Context, s *Store) {
+		_, _ = s.Columns(ctx, []string{s.Tables.Jobs, s.Tables.Leases})
+	},
+	"Count":    func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
+	"CountDue": func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
 	"DeleteOld": func(ctx context.Context, s *Store) {
 		_, _ = s.DeleteOld(ctx, Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, OldPage{Old: ids, after: 3, upTo: 500}, Steps{})
 	},
@@ -109,8 +119,10 @@ var verbs = map[string]func(context.Context, *Store){
 	"ClaimOperation":   func(ctx context.Context, s *Store) { _, _ = s.ClaimOperation(ctx, 3, "me", 15) },
 	"AdvanceOperation": func(ctx context.Context, s *Store) { _, _ = s.AdvanceOperation(ctx, 3, "me", 0, 500) },
 	"CountOperation":   func(ctx context.Context, s *Store) { _ = s.CountOperation(ctx, 3, 400, 100, OperationDone) },
-	"SetOperation":     func(ctx context.Context, s *Store) { _, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped) },
-	"DeleteEnded":      func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
+	"SetOperation": func(ctx context.Context, s *Store) {
+		_, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped)
+	},
+	"DeleteEnded": func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
 
 	"WriteStats": func(ctx context.Context, s *Store) {
 		state := StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
@@ -144,7 +156,7 @@ var verbs = map[string]func(context.Context, *Store){
 	"TypeNames":        func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
 	"TypeLeases":       func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *Store) {
-		_, _ = s.FinishThrough(ctx, s.db.(Handle), 1, 9, 2, 1)
+		_, _ = s.FinishThrough(ctx, s.Handle().(conn.Handle), 1, 9, 2, 1)
 	},
 	"Paused":      func(ctx context.Context, s *Store) { _, _ = s.Paused(ctx) },
 	"SetProgress": func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
@@ -156,9 +168,11 @@ var verbs = map[string]func(context.Context, *Store){
 	},
 	"GivenUpJobs": func(ctx context.Context, s *Store) { _, _ = s.GivenUpJobs(ctx, 7, true, 1, 2, 3, 100) },
 	"InState":     func(ctx context.Context, s *Store) { _, _ = s.InState(ctx, ids, InFlight) },
-	"Indexes":     func(ctx context.Context, s *Store) { _, _ = s.Indexes(ctx, []string{s.jobs, s.leases}) },
-	"JobsOfKey":   func(ctx context.Context, s *Store) { _, _ = s.JobsOfKey(ctx, 7, "a", Pending) },
-	"KeepLeases":  func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
+	"Indexes": func(ctx context.Context, s *Store) {
+		_, _ = s.Indexes(ctx, []string{s.Tables.Jobs, s.Tables.Leases})
+	},
+	"JobsOfKey":  func(ctx context.Context, s *Store) { _, _ = s.JobsOfKey(ctx, 7, "a", Pending) },
+	"KeepLeases": func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
 	"KeepLeases and numbers": func(ctx context.Context, s *Store) {
 		_, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, map[string]int{"b": 3, "a": 2})
 	},
@@ -261,14 +275,41 @@ type statement struct {
 
 // recorder notes every statement, and answers that nothing was changed or found. It lends no connections.
 type recorder struct {
-	DB
+	conn.DB
 	pool *sql.DB
 	sent []statement
 }
 
 func recording(t *testing.T) *recorder {
-	pool := poolOf(t)
-	return &recorder{DB: fourMethods{pool}, pool: pool}
+	pool := sql.OpenDB(emptyTables{})
+	t.Cleanup(func() { pool.Close() })
+	return &recorder{pool: pool}
+}
+
+// emptyTables is a database in which a count is 0, and another read finds nothing.
+type emptyTables struct{}
+
+func (e emptyTables) Connect(context.Context) (driver.Conn, error) { return e, nil }
+func (emptyTables) Driver() driver.Driver                          { return nil }
+func (emptyTables) Prepare(string) (driver.Stmt, error)            { return nil, errors.ErrUnsupported }
+func (emptyTables) Begin() (driver.Tx, error)                      { return nil, errors.ErrUnsupported }
+func (emptyTables) Close() error                                   { return nil }
+
+func (emptyTables) QueryContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
+	return &zero{there: strings.HasPrefix(query, "SELECT COUNT(*)")}, nil
+}
+
+type zero struct{ there bool }
+
+func (*zero) Columns() []string { return []string{"column"} }
+func (*zero) Close() error      { return nil }
+
+func (z *zero) Next(row []driver.Value) error {
+	if !z.there {
+		return io.EOF
+	}
+	z.there, row[0] = false, int64(0)
+	return nil
 }
 
 func (r *recorder) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
@@ -281,10 +322,12 @@ func (r *recorder) QueryContext(ctx context.Context, query string, args ...any) 
 	return r.pool.QueryContext(ctx, query)
 }
 
-func sentBy(t *testing.T, d dialect, verb func(context.Context, *Store)) []statement {
+func storeOn(db conn.DB, d conn.Dialect, prefix string) *Store { return &Store{conn.On(db, d, prefix)} }
+
+func sentBy(t *testing.T, d conn.Dialect, verb func(context.Context, *Store)) []statement {
 	t.Helper()
 	r := recording(t)
-	verb(t.Context(), &Store{db: r, dialect: d, tables: named("")})
+	verb(t.Context(), storeOn(r, d, ""))
 	return r.sent
 }
 
@@ -298,9 +341,9 @@ func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
 		}
 	}
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
+		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.TiDB, conn.PostgreSQL, conn.SQLite} {
 			if len(sentBy(t, d, verb)) == 0 {
-				t.Errorf("%s sends nothing to %s", name, d.name)
+				t.Errorf("%s sends nothing to %s", name, d.Name)
 			}
 		}
 	}
@@ -310,7 +353,7 @@ func TestTheStatementsRunOnMySQL57(t *testing.T) {
 	tooNew := regexp.MustCompile(`(?i)\bSKIP\s+LOCKED\b|\bNOWAIT\b|\bOVER\s*\(|\bWITH\b|\bJSON\w*|->|\bRETURNING\b|\bLATERAL\b|\bEXCEPT\b|\bINTERSECT\b|\)\s*AS\s+new\b|FULL\s+OUTER`)
 	forLater := regexp.MustCompile(`/\*!8\d{4} .*?\*/|/\*M!.*?\*/`) // the server reads over that
 	for name, verb := range verbs {
-		for _, s := range sentBy(t, mysql, verb) {
+		for _, s := range sentBy(t, conn.MySQL, verb) {
 			s.text = forLater.ReplaceAllString(s.text, "")
 			if found := tooNew.FindString(s.text); found != "" {
 				t.Errorf("%s says %q: %s", name, found, s.text)
@@ -324,7 +367,7 @@ func TestNoStatementIsRefusedBySafeUpdates(t *testing.T) {
 	changes := regexp.MustCompile(`\b(DELETE|UPDATE /\*|UPDATE [^/]* SET )`)
 	goesBy := regexp.MustCompile(`UPDATE \w+ FORCE INDEX \(PRIMARY\)|UPDATE /\*[^/]*\*/ \w+ FORCE INDEX \(PRIMARY\)|WHERE (job_type|id) = \S+( AND|$)|^INSERT |SELECT `)
 	for name, verb := range verbs {
-		for _, s := range append(sentBy(t, mysql, verb), sentBy(t, mariadb, verb)...) {
+		for _, s := range append(sentBy(t, conn.MySQL, verb), sentBy(t, conn.MariaDB, verb)...) {
 			if changes.MatchString(s.text) && !strings.Contains(s.text, "sql_safe_updates=0") && (strings.Contains(s.text, "DELETE") || !goesBy.MatchString(s.text)) {
 				t.Errorf("%s may be refused: %s", name, s.text)
 			}
@@ -337,17 +380,17 @@ func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T)
 	reads := regexp.MustCompile(`^\(?(SELECT|WITH)\b`)
 	unsafe := regexp.MustCompile(`SKIP LOCKED|NOWAIT|SYSDATE|\bLIMIT\b|RAND\(|UUID\(|LAST_INSERT_ID`)
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql.forStatements(), mariadb.forStatements()} {
-			d.asksFirst = false // the answer would be that none is free
+		for _, d := range []conn.Dialect{conn.MySQL.ForStatements(), conn.MariaDB.ForStatements()} {
+			d.AsksFirst = false // the answer would be that none is free
 			for _, s := range sentBy(t, d, verb) {
 				if found := unsafe.FindString(s.text); found != "" && !reads.MatchString(s.text) {
-					t.Errorf("%s to %s says %q: %s", name, d.name, found, s.text)
+					t.Errorf("%s to %s says %q: %s", name, d.Name, found, s.text)
 				}
 			}
 		}
 	}
 	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases"} {
-		if sent := sentBy(t, mysql.forStatements(), verbs[name]); !strings.HasSuffix(sent[0].text, " FOR UPDATE"+passingLocked) {
+		if sent := sentBy(t, conn.MySQL.ForStatements(), verbs[name]); !strings.HasSuffix(sent[0].text, " FOR UPDATE"+conn.PassingLocked) {
 			t.Errorf("%s does not ask first which rows are locked: %s", name, sent[0].text)
 		}
 	}
@@ -357,7 +400,7 @@ func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T)
 func TestMariaDBIsSentNoUpdateWithADerivedTable(t *testing.T) {
 	comment := regexp.MustCompile(`/\*.*?\*/`)
 	for name, verb := range verbs {
-		for _, s := range append(sentBy(t, mariadb, verb), sentBy(t, mariadb.forStatements(), verb)...) {
+		for _, s := range append(sentBy(t, conn.MariaDB, verb), sentBy(t, conn.MariaDB.ForStatements(), verb)...) {
 			tables, _, isUpdate := strings.Cut(comment.ReplaceAllString(s.text, ""), " SET ")
 			if isUpdate && strings.Contains(tables, "UPDATE") && strings.Contains(tables, "SELECT") {
 				t.Errorf("%s: %s", name, s.text)
@@ -368,7 +411,7 @@ func TestMariaDBIsSentNoUpdateWithADerivedTable(t *testing.T) {
 
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "Unlocked", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
-		sent := sentBy(t, mysql, verbs[name])
+		sent := sentBy(t, conn.MySQL, verbs[name])
 		if len(sent) != 1 || len(sent[0].args) != 0 {
 			t.Errorf("%s sends %d statements; arguments %v cost it two round trips more", name, len(sent), sent[0].args)
 		}
@@ -380,11 +423,11 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
 	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "AddJobsUnlessThere, types", "ReplaceWaiting", "Columns", "Indexes"} {
-		for _, d := range []dialect{mysql, mariadb, postgres} { // TiDB has no primary
+		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.PostgreSQL} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {
 				read := regexp.MustCompile(`^(SELECT|WITH)\b`).MatchString(s.text)
-				if locking := strings.HasSuffix(s.text, " FOR UPDATE"); read && !(locking && (d.name == "PostgreSQL" || usual.MatchString(s.text))) {
-					t.Errorf("%s to %s is read from a replica: %s", name, d.name, s.text)
+				if locking := strings.HasSuffix(s.text, " FOR UPDATE"); read && !(locking && (d.Name == "PostgreSQL" || usual.MatchString(s.text))) {
+					t.Errorf("%s to %s is read from a replica: %s", name, d.Name, s.text)
 				}
 			}
 		}
@@ -396,7 +439,7 @@ func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
 		func(ctx context.Context, s *Store) { _, _ = s.NextIDs(ctx, Filter{UpdatedTo: -5}, 9) },
 		func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, nil, nil, -5) },
 	} {
-		if text := sentBy(t, mysql, verb)[0].text; !strings.Contains(text, " < -5") {
+		if text := sentBy(t, conn.MySQL, verb)[0].text; !strings.Contains(text, " < -5") {
 			t.Error(text)
 		}
 	}
@@ -404,7 +447,7 @@ func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
 
 func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 	for earlier, counts := range map[int64]bool{0: false, 8: true} {
-		text := sentBy(t, mysql, func(ctx context.Context, s *Store) {
+		text := sentBy(t, conn.MySQL, func(ctx context.Context, s *Store) {
 			_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: earlier, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 		})[0].text
 		if got := strings.Contains(text, "lost"); got != counts || !strings.Contains(text, fmt.Sprintf("AND term = %d AND", earlier)) {
@@ -415,21 +458,21 @@ func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 
 func TestEveryOutcomeIsFencedByTheTermAndTheAttempt(t *testing.T) {
 	for _, name := range []string{"Settle", "FinishThrough", "Settle Again", "Settle NotStarted", "SetProgress", "SetResult"} {
-		if text := sentBy(t, mysql, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+pending) {
+		if text := sentBy(t, conn.MySQL, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+pending) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
 }
 
 func TestAMarkIsForTheVersionThatWasRead(t *testing.T) {
-	if text := sentBy(t, mysql, verbs["Mark"])[0].text; !strings.Contains(text, "AND term = 0 AND term < 9 AND attempts = 1 AND changes = 1 AND ") {
+	if text := sentBy(t, conn.MySQL, verbs["Mark"])[0].text; !strings.Contains(text, "AND term = 0 AND term < 9 AND attempts = 1 AND changes = 1 AND ") {
 		t.Error(text)
 	}
 }
 
 func TestALongLogIsWrittenInPieces(t *testing.T) {
 	var written int
-	for _, s := range sentBy(t, mysql, func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 450)) }) {
+	for _, s := range sentBy(t, conn.MySQL, func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 450)) }) {
 		if len(s.args) > 8*attemptRowsMax || len(s.args) != strings.Count(s.text, "?") {
 			t.Errorf("%d arguments for %d places", len(s.args), strings.Count(s.text, "?"))
 		}
@@ -467,7 +510,7 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 		_, _ = s.Tail(ctx, 8, []Gap{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}}, wanted, 3, 50)
 	}
 	for name, verb := range other {
-		a, b := sentBy(t, postgres, first[name]), sentBy(t, postgres, verb)
+		a, b := sentBy(t, conn.PostgreSQL, first[name]), sentBy(t, conn.PostgreSQL, verb)
 		if len(a) != 1 || len(b) != 1 || a[0].text != b[0].text {
 			t.Errorf("%s: a driver would prepare both\n%s\n%s", name, a[0].text, b[0].text)
 		}
@@ -476,11 +519,11 @@ func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
 
 func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
+		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.TiDB, conn.PostgreSQL, conn.SQLite} {
 			for _, s := range sentBy(t, d, verb) {
 				dollars := len(regexp.MustCompile(`\$\d+`).FindAllString(s.text, -1))
-				if places := strings.Count(s.text, "?") + dollars; places != len(s.args) || dollars > 0 && d.name != "PostgreSQL" {
-					t.Errorf("%s to %s: %d places for %d arguments: %s", name, d.name, places, len(s.args), s.text)
+				if places := strings.Count(s.text, "?") + dollars; places != len(s.args) || dollars > 0 && d.Name != "PostgreSQL" {
+					t.Errorf("%s to %s: %d places for %d arguments: %s", name, d.Name, places, len(s.args), s.text)
 				}
 			}
 		}
@@ -489,12 +532,12 @@ func TestEveryPlaceHasItsArgumentAndOnlyPostgreSQLNumbersThem(t *testing.T) {
 
 func TestEveryStatementNamesTheTablesByTheirPrefix(t *testing.T) {
 	for name, verb := range verbs {
-		for _, d := range []dialect{mysql, mariadb, tidb, postgres, sqlite} {
+		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.TiDB, conn.PostgreSQL, conn.SQLite} {
 			r := recording(t)
-			verb(t.Context(), &Store{db: r, dialect: d.named("shop_"), tables: named("shop_")})
+			verb(t.Context(), storeOn(r, d, "shop_"))
 			for _, s := range r.sent {
 				if bare := regexp.MustCompile(`\b(async_job_tab|shedlock_tab|async_job_log_tab|async_job_type_tab|async_job_(due|key|group))\b`).FindString(s.text); bare != "" {
-					t.Errorf("%s to %s says %s: %s", name, d.name, bare, s.text)
+					t.Errorf("%s to %s says %s: %s", name, d.Name, bare, s.text)
 				}
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Stat is what the holder of a lease did within a span of time.
@@ -97,7 +99,7 @@ const statsTogether = 100
 func (s *Store) WriteStats(ctx context.Context, stats []Stat) error {
 	for some := range slices.Chunk(stats, statsTogether) {
 		if err := s.writeStats(ctx, some); err != nil {
-			return wrap("tell the stats", err)
+			return conn.Wrap("tell the stats", err)
 		}
 	}
 	return nil
@@ -113,20 +115,21 @@ func (s *Store) writeStats(ctx context.Context, stats []Stat) error {
 		}
 		args = append(args, t.JobType, t.Begin, t.Lease, t.Term, t.Seconds, t.Counted(), string(state))
 	}
-	_, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (job_type, begins_at, lock_name, term, seconds, counted, state) VALUES (?, ?, ?, ?, ?, ?, ?)%s%s",
-		s.stats, strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", len(stats)-1), s.ifMore), args...)
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("INSERT INTO %s (job_type, begins_at, lock_name, term, seconds, counted, state) VALUES (?, ?, ?, ?, ?, ?, ?)%s%s",
+			s.Tables.Stats, strings.Repeat(", (?, ?, ?, ?, ?, ?, ?)", len(stats)-1), s.IfMore), args...)
 	return err
 }
 
 // Stats reads the stats of a job type that begin in a span of unix seconds, in the order in which they begin. It may be asked of a replica.
 func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([]Stat, error) {
-	args := s.arguments()
+	args := s.Arguments()
 	stats, err := s.readStats(ctx, fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state "+
 		"FROM %s "+
 		"WHERE job_type = %s AND begins_at >= %s AND begins_at < %s "+
 		"ORDER BY begins_at, lock_name, term",
-		s.stats, args.number(int64(jobType)), args.number(from), args.number(before)), args)
-	return stats, wrap("stats", err)
+		s.Tables.Stats, args.Number(int64(jobType)), args.Number(from), args.Number(before)), args)
+	return stats, conn.Wrap("stats", err)
 }
 
 // Activity is how much of a job type has been counted in the span of a stat.
@@ -142,18 +145,18 @@ const activityTogether = 250
 // Activity reads what stats of these job types have counted that begin in a span of unix seconds. It may be asked of a replica.
 func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int64) (all []Activity, err error) {
 	for some := range slices.Chunk(jobTypes, activityTogether) {
-		args := s.arguments()
+		args := s.Arguments()
 		type told struct {
 			Activity
 			state string // if something was deferred
 		}
-		rows, err := read(ctx, s, each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Counted, &t.state} }),
+		rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Counted, &t.state} }),
 			fmt.Sprintf("SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%%\"deferred\":%%' THEN state ELSE '' END "+
 				"FROM %s "+
 				"WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
-				s.stats, numbers(some), args.number(from), args.number(before)), args.list...)
+				s.Tables.Stats, conn.Numbers(some), args.Number(from), args.Number(before)), args.List...)
 		if err != nil {
-			return nil, wrap("activity", err)
+			return nil, conn.Wrap("activity", err)
 		}
 		for i := range rows {
 			var state StatState
@@ -166,14 +169,14 @@ func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int
 	return all, nil
 }
 
-func (s *Store) readStats(ctx context.Context, query string, args *arguments) ([]Stat, error) {
+func (s *Store) readStats(ctx context.Context, query string, args *conn.Arguments) ([]Stat, error) {
 	type told struct {
 		Stat
 		state string
 	}
-	rows, err := read(ctx, s, each(func(t *told) []any {
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any {
 		return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.Seconds, &t.state}
-	}), query, args.list...)
+	}), query, args.List...)
 	stats := make([]Stat, len(rows))
 	for i := range rows {
 		stats[i] = rows[i].Stat
@@ -188,28 +191,28 @@ func (s *Store) readStats(ctx context.Context, query string, args *arguments) ([
 // unix seconds. A handle that lends no connections has no transactions: if the process dies within, that span is lost.
 func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error) {
 	before -= before % seconds
-	args := s.arguments()
-	first, err := read(ctx, s, column[int64], s.fromPrimary(fmt.Sprintf("SELECT begins_at "+
+	args := s.Arguments()
+	first, err := conn.Read(ctx, s, conn.Column[int64], s.FromPrimary(fmt.Sprintf("SELECT begins_at "+
 		"FROM %s "+
 		"WHERE job_type = %s AND begins_at >= %s AND begins_at < %s AND seconds < %s "+
 		"ORDER BY begins_at LIMIT 1",
-		s.stats, args.number(int64(jobType)), args.number(from), args.number(before), args.number(seconds))), args.list...)
+		s.Tables.Stats, args.Number(int64(jobType)), args.Number(from), args.Number(before), args.Number(seconds))), args.List...)
 	if err != nil || len(first) == 0 {
-		return 0, false, wrap("look for stats to roll up", err)
+		return 0, false, conn.Wrap("look for stats to roll up", err)
 	}
 	begin = first[0] - first[0]%seconds
 	err = s.together(ctx, func(s *Store) error { return s.rollUp(ctx, jobType, begin, seconds) })
-	return begin, err == nil, wrap("roll stats up", err)
+	return begin, err == nil, conn.Wrap("roll stats up", err)
 }
 
 func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64) error {
-	within := func(args *arguments) string {
+	within := func(args *conn.Arguments) string {
 		return fmt.Sprintf("job_type = %s AND begins_at >= %s AND begins_at < %s",
-			args.number(int64(jobType)), args.number(begin), args.number(begin+seconds))
+			args.Number(int64(jobType)), args.Number(begin), args.Number(begin+seconds))
 	}
-	args := s.arguments()
+	args := s.Arguments()
 	stats, err := s.readStats(ctx,
-		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE %s%s", s.stats, within(args), s.forUpdate), args)
+		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state FROM %s WHERE %s%s", s.Tables.Stats, within(args), s.ForUpdate), args)
 	if err != nil {
 		return err
 	}
@@ -217,8 +220,8 @@ func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64)
 	for i := range stats {
 		all.Add(&stats[i].StatState)
 	}
-	args = s.arguments()
-	if _, err := s.exec(ctx, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.deleteFrom, s.stats), within(args)), args.list...); err != nil {
+	args = s.Arguments()
+	if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Stats), within(args)), args.List...); err != nil {
 		return err
 	}
 	return s.writeStats(ctx, []Stat{all})
@@ -226,15 +229,16 @@ func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64)
 
 // DropStats deletes the stats of a job type that began before a moment, in unix seconds.
 func (s *Store) DropStats(ctx context.Context, jobType int32, before int64) error {
-	args := s.arguments()
-	_, err := s.exec(ctx,
-		fmt.Sprintf("%s WHERE job_type = %s AND begins_at < %s", fmt.Sprintf(s.deleteFrom, s.stats), args.number(int64(jobType)), args.number(before)),
-		args.list...)
-	return wrap("drop old stats", err)
+	args := s.Arguments()
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("%s WHERE job_type = %s AND begins_at < %s",
+			fmt.Sprintf(s.DeleteFrom, s.Tables.Stats), args.Number(int64(jobType)), args.Number(before)),
+		args.List...)
+	return conn.Wrap("drop old stats", err)
 }
 
 // TypesKnown reads the numbers of the job types that the registry has. It may be asked of a replica.
 func (s *Store) TypesKnown(ctx context.Context) ([]int32, error) {
-	types, err := read(ctx, s, column[int32], fmt.Sprintf("SELECT job_type FROM %s ORDER BY job_type", s.types))
-	return types, wrap("types that are known", err)
+	types, err := conn.Read(ctx, s, conn.Column[int32], fmt.Sprintf("SELECT job_type FROM %s ORDER BY job_type", s.Tables.Types))
+	return types, conn.Wrap("types that are known", err)
 }

@@ -2,148 +2,54 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
-	"reflect"
-	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
-// DB is what the store needs of a database handle; every queue_job.DB has it. If a handle also has ExecContext or
-// QueryContext (a *sql.DB, or a type that embeds one), the store calls these, with its context.
-type DB interface {
-	Exec(query string, args ...any) (sql.Result, error)
-	Query(query string, args ...any) (*sql.Rows, error)
-}
+// Store has the library's statements to one set of tables in one database.
+type Store struct{ *conn.Sender }
 
-// Store sends the library's statements to one set of tables in one database.
-type Store struct {
-	db DB
-	dialect
-	tables
-	reading, writing turn
-	beyond           *Store // the same on a connection of its own, for when the pool is full; nil: there is none
-	commits          bool   // sessions run with autocommit off, so each statement is followed by COMMIT
-	seesAll          bool   // sessions read what others have not committed, and may take back
-	advice           *advice
-}
-
-// Primary returns the handle to use. A handle with several databases behind it, as bxcodec/dbresolver has, may read from
-// any of them, so Primary returns its first primary. Other handles are returned as they are.
-func Primary(db DB) DB {
-	if many, ok := db.(interface{ PrimaryDBs() []*sql.DB }); ok && !NoHandle(db) {
-		if primaries := many.PrimaryDBs(); len(primaries) > 0 {
-			return primaries[0]
-		}
-	}
-	return db
-}
-
-// NoHandle reports whether a handle is nil, or an interface with a nil pointer inside.
-func NoHandle(handle any) bool {
-	v := reflect.ValueOf(handle)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// ErrUnusable is the cause of an error about a handle, or a prefix, that cannot be used. Trying again does not help.
-var ErrUnusable = errors.New("the handle or the table prefix cannot be used")
-
-// unusable is an error with the cause [ErrUnusable].
-type unusable string
-
-func (u unusable) Error() string      { return string(u) }
-func (unusable) Is(target error) bool { return target == ErrUnusable }
-
-// Open finds out which database the handle leads to, and returns the store of the tables whose names begin with the
-// prefix. It sends reads only, to a database that has ten seconds to answer. After any error but [ErrUnusable], another try may
-// succeed.
-func Open(ctx context.Context, db DB, prefix string) (*Store, error) {
-	const patience = 10 * time.Second
-	if NoHandle(db) {
-		return nil, unusable("the handle is nil; pass your *sql.DB")
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	db = Primary(db)
-	d, err := dialectOf(ctx, db)
+// Open is [conn.Open].
+func Open(ctx context.Context, db conn.DB, prefix string) (*Store, error) {
+	s, err := conn.Open(ctx, db, prefix)
 	if err != nil {
-		err, _ = explained(err)
-		return nil, fmt.Errorf("database version: %w", err)
-	}
-	if d.oneWriter && strings.Contains(prefix, ".") {
-		return nil, unusable(fmt.Sprintf("table prefix %q: %s has no schemas; use a prefix without a dot", prefix, d.name))
-	}
-	s := &Store{db: db, dialect: d.named(prefix), tables: named(prefix), advice: &advice{}}
-	if d.oneWriter {
-		// SQLite's own waiting sleeps longer after each try; a statement that waits here goes as soon as the one before
-		// it is done.
-		s.writing = newTurn()
-	}
-	if d.session == "" {
-		return s, nil
-	}
-	session, err := d.sessionOf(ctx, db)
-	if errors.Is(err, ErrUnusable) {
 		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("autocommit of the session: %w", err)
-	}
-	if session.statements {
-		s.dialect = s.dialect.forStatements()
-	}
-	s.seesAll = session.seesAll
-	if !session.commits {
-		conns, ok := db.(connPool)
-		if !ok {
-			return nil, unusable(
-				"the sessions of this database run with autocommit off, and the handle is no *sql.DB: what is written through it would never be committed; " +
-					"turn autocommit on, or pass the *sql.DB")
-		}
-		s.db, s.commits = pool{db, conns}, true
-	}
-	return s, nil
+	return &Store{s}, nil
 }
 
-// MayRun returns an error, with the cause [ErrUnusable], if jobs cannot be run through this handle, though they can be added.
-func (s *Store) MayRun() error {
-	if s.seesAll {
-		return unusable(
-			"the sessions of this database read what others have not committed (READ UNCOMMITTED): a cancellation, a pause or a broken lease that is rolled " +
-				"back would have happened; give the Runner a handle with READ COMMITTED at least")
-	}
-	return nil
+// Through is [conn.Sender.Through].
+func (s *Store) Through(h conn.Handle) *Store { return &Store{s.Sender.Through(h)} }
+
+// Plain is [conn.Sender.Plain].
+func (s *Store) Plain() *Store { return &Store{s.Sender.Plain()} }
+
+// ByClock is [conn.Sender.ByClock].
+func (s *Store) ByClock(now func() time.Time) *Store { return &Store{s.Sender.ByClock(now)} }
+
+// Reserve is [conn.Sender.Reserve].
+func (s *Store) Reserve() (reserved *Store, release func()) {
+	one, release := s.Sender.Reserve()
+	return &Store{one}, release
 }
 
-// Handle returns the handle that the store was opened on.
-func (s *Store) Handle() any {
-	if p, ok := s.db.(pool); ok {
-		return p.DB
-	}
-	return s.db
+// Relieved is [conn.Sender.Relieved].
+func (s *Store) Relieved() (engine, handlers *Store, release func()) {
+	first, second, release := s.Sender.Relieved()
+	return &Store{first}, &Store{second}, release
 }
 
-// HasTablesOf reports whether the tables of both stores have the same names.
-func (s *Store) HasTablesOf(other *Store) bool { return s.tables == other.tables }
-
-// Look returns an error with the cause [ErrNoTables] if the table of jobs is missing. It reads no row.
-func (s *Store) Look(ctx context.Context) error {
-	_, err := read(ctx, s, column[uint64], s.fromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE id = 0", s.jobs)))
-	return wrap("look for the tables", err)
+// InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
+// a transaction of their own, which is sent again after a deadlock. On another handle, each statement is a transaction of its own.
+func (s *Store) InOneTransaction(ctx context.Context, act func(*Store) error) error {
+	return conn.SendAgain(s.CanTransact() || s.CommitsEach(), func() error { return s.together(ctx, act) })
 }
 
-// Database returns the name of the database, as it stands in logs and errors.
-func (s *Store) Database() string { return s.dialect.name }
+func (s *Store) together(ctx context.Context, act func(*Store) error) error {
+	return conn.Together(ctx, s, func(one *conn.Sender) error { return act(&Store{one}) })
+}
 
-func (s *Store) timestamp(unix string) string { return fmt.Sprintf(s.fromUnix, unix) }
-func (s *Store) unix(timestamp string) string { return fmt.Sprintf(s.toUnix, timestamp) }
-
-func (d dialect) exactly(number string) string { return fmt.Sprintf(d.exact, number) }
-
-func wrap(act string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", act, err)
+func (s *Store) onOneSession(ctx context.Context, act func(*Store) error) error {
+	return conn.OnOneSession(ctx, s, func(one *conn.Sender) error { return act(&Store{one}) })
 }

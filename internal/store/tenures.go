@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Tenure is the time in which a holder had a lease.
@@ -43,9 +45,9 @@ func (s *Store) WriteTenures(ctx context.Context, tenures []Tenure) error {
 		for _, t := range some {
 			args = append(args, t.Lease, t.Term, t.Owner, t.Taken, orNull(t.Ended > 0, t.Ended), orNull(t.How != "", t.How))
 		}
-		if _, err := s.exec(ctx, fmt.Sprintf("INSERT INTO %s (lock_name, term, holder, taken_at, ended_at, how) VALUES (?, ?, ?, ?, ?, ?)%s%s",
-			s.tenures, strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(some)-1), s.ifKnown), args...); err != nil {
-			return wrap("tell who had the leases", err)
+		if _, err := conn.Exec(ctx, s, fmt.Sprintf("INSERT INTO %s (lock_name, term, holder, taken_at, ended_at, how) VALUES (?, ?, ?, ?, ?, ?)%s%s",
+			s.Tables.Tenures, strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(some)-1), s.IfKnown), args...); err != nil {
+			return conn.Wrap("tell who had the leases", err)
 		}
 	}
 	return nil
@@ -58,7 +60,7 @@ func (s *Store) ExpireTenures(ctx context.Context, taken []Tenure) error {
 		var moments, earlier strings.Builder
 		args, terms := make([]any, 0, 4*len(some)), make([]any, 0, 2*len(some))
 		for i, t := range some {
-			moments.WriteString(" WHEN ? THEN CAST(? AS " + s.bigint + ")")
+			moments.WriteString(" WHEN ? THEN CAST(? AS " + s.BigInt + ")")
 			args = append(args, t.Lease, t.Taken)
 			if i > 0 {
 				earlier.WriteString(" OR ")
@@ -66,9 +68,9 @@ func (s *Store) ExpireTenures(ctx context.Context, taken []Tenure) error {
 			earlier.WriteString("lock_name = ? AND term < ?")
 			terms = append(terms, t.Lease, t.Term)
 		}
-		if _, err := s.exec(ctx, fmt.Sprintf("%s %s SET ended_at = CASE lock_name%s END, how = '%s' WHERE how IS NULL AND (%s)",
-			s.updates, s.tenures, moments.String(), Expired, earlier.String()), append(args, terms...)...); err != nil {
-			return wrap("tell which leases have expired", err)
+		if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s SET ended_at = CASE lock_name%s END, how = '%s' WHERE how IS NULL AND (%s)",
+			s.Updates, s.Tables.Tenures, moments.String(), Expired, earlier.String()), append(args, terms...)...); err != nil {
+			return conn.Wrap("tell which leases have expired", err)
 		}
 	}
 	return nil
@@ -83,29 +85,29 @@ type TenureFilter struct {
 
 // Tenures reads tenures, the latest first. It may be asked of a replica.
 func (s *Store) Tenures(ctx context.Context, f TenureFilter) ([]Tenure, error) {
-	args := s.arguments()
-	condition := fmt.Sprintf("taken_at < %s AND (ended_at IS NULL OR ended_at >= %s)", args.number(f.Before), args.number(f.From))
+	args := s.Arguments()
+	condition := fmt.Sprintf("taken_at < %s AND (ended_at IS NULL OR ended_at >= %s)", args.Number(f.Before), args.Number(f.From))
 	if len(f.Types) > 0 {
 		var names []string
 		for _, t := range f.Types {
 			name := fmt.Sprintf("job-%d", t)
-			names = append(names, fmt.Sprintf("lock_name = %s OR lock_name LIKE %s", args.value(name), args.value(name+"/%")))
+			names = append(names, fmt.Sprintf("lock_name = %s OR lock_name LIKE %s", args.Value(name), args.Value(name+"/%")))
 		}
 		condition += " AND (" + strings.Join(names, " OR ") + ")"
 	}
-	list, err := read(ctx, s, each(func(t *Tenure) []any {
-		return []any{&t.Lease, &t.Term, &t.Owner, &t.Taken, whole[int64]{&t.Ended}, &t.How}
+	list, err := conn.Read(ctx, s, conn.Each(func(t *Tenure) []any {
+		return []any{&t.Lease, &t.Term, &t.Owner, &t.Taken, conn.Whole(&t.Ended), &t.How}
 	}), fmt.Sprintf("SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '') "+
 		"FROM %s "+
 		"WHERE %s "+
 		"ORDER BY taken_at DESC, lock_name, term DESC LIMIT %d",
-		s.tenures, condition, f.Most), args.list...)
-	return list, wrap("tenures", err)
+		s.Tables.Tenures, condition, f.Most), args.List...)
+	return list, conn.Wrap("tenures", err)
 }
 
 // DropTenures deletes the tenures that ended before a moment, in unix milliseconds.
 func (s *Store) DropTenures(ctx context.Context, before int64) error {
-	args := s.arguments()
-	_, err := s.exec(ctx, fmt.Sprintf("%s FROM %s WHERE ended_at < %s", s.deletes, s.tenures, args.number(before)), args.list...)
-	return wrap("drop old tenures", err)
+	args := s.Arguments()
+	_, err := conn.Exec(ctx, s, fmt.Sprintf("%s FROM %s WHERE ended_at < %s", s.Deletes, s.Tables.Tenures, args.Number(before)), args.List...)
+	return conn.Wrap("drop old tenures", err)
 }

@@ -35,7 +35,7 @@ func (s *Store) nextTerm(names []string) (expression string, args []any) {
 		return "term", nil
 	}
 	if !slices.ContainsFunc(names, isOfType) {
-		return fmt.Sprintf("%s(term + 1, %s)", s.greatest, s.leaseMillis), nil
+		return fmt.Sprintf("%s(term + 1, %s)", s.Greatest, s.LeaseMillis), nil
 	}
 	first := shardOf(names[0])
 	up, to := strconv.FormatInt(shardsMost-1-first, 10), strconv.FormatInt(first, 10)
@@ -47,7 +47,7 @@ func (s *Store) nextTerm(names []string) (expression string, args []any) {
 		to += " ELSE 0 END"
 		up, args = fmt.Sprintf("%d - %s", shardsMost-1, to), slices.Concat(args, args)
 	}
-	return fmt.Sprintf("(%s(term + 1, %s) + %s) %s %d * %[5]d + %[6]s", s.greatest, s.leaseMillis, up, s.quotient, shardsMost, to), args
+	return fmt.Sprintf("(%s(term + 1, %s) + %s) %s %d * %[5]d + %[6]s", s.Greatest, s.LeaseMillis, up, s.Quotient, shardsMost, to), args
 }
 
 // isOfType reports whether a name is that of a lease of a job type.

@@ -1,8 +1,6 @@
 package store
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestTwoShardsNeverHaveOneTerm(t *testing.T) {
 	for _, name := range []string{"job-7", "job--7", "job-7/0", "job-7/1", "job-7/63"} {

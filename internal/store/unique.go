@@ -2,11 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // Whether a job may be there beside another one with its key is decided by the unique index over job_key and unique_in, in the statement that
@@ -28,7 +29,7 @@ import (
 // statement is known to be a transaction of its own, a deadlock undoes the statement alone, and AddUnlessThere repeats
 // it. In a transaction of the caller, the caller has to repeat everything.
 func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, created int64) (id uint64, there bool, err error) {
-	err = s.inSpiteOfDeadlocks(func() (err error) {
+	err = s.InSpiteOfDeadlocks(func() (err error) {
 		id, there, err = s.addUnlessThere(ctx, job, created)
 		return err
 	})
@@ -45,11 +46,11 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) 
 	}
 	const tries = 5 // the row in the way may go between two statements
 	for range tries {
-		id, there, err := s.insertJob(ctx, s.insertNew, s.unlessThere, job, created)
+		id, there, err := s.insertJob(ctx, s.InsertNew, s.UnlessThere, job, created)
 		if err != nil || !there {
 			return id, false, err
 		}
-		found, err := s.ownerOfKey(ctx, job, s.lockingRead)
+		found, err := s.ownerOfKey(ctx, job, s.LockingRead)
 		switch {
 		case err != nil:
 			return 0, false, err
@@ -85,11 +86,11 @@ type keyOwner struct {
 // ownerOfKey finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
 // committed, even if the transaction's own snapshot of the table is older.
 func (s *Store) ownerOfKey(ctx context.Context, job *NewJob, locking string) ([]keyOwner, error) {
-	args := s.arguments()
-	found, err := read(ctx, s, each(func(b *keyOwner) []any { return []any{&b.id, &b.pending} }),
-		s.fromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
-			pending, s.jobs, s.byKey, args.value(job.Key), args.value(job.JobType), locking)), args.list...)
-	return found, wrap("find the job of the key", err)
+	args := s.Arguments()
+	found, err := conn.Read(ctx, s, conn.Each(func(b *keyOwner) []any { return []any{&b.id, &b.pending} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
+			pending, s.Tables.Jobs, s.ByKey, args.Value(job.Key), args.Value(job.JobType), locking)), args.List...)
+	return found, conn.Wrap("find the job of the key", err)
 }
 
 // keyTaken is added to a row's changes when the uniqueness of its key is taken from it: so the row remembers that it is to have it
@@ -112,20 +113,11 @@ var (
 // takeKeys takes the uniqueness of their keys from final rows, which remember it. A row keeps it if another caller took it, or the row is
 // gone or pending again.
 func (s *Store) takeKeys(ctx context.Context, ids ...uint64) error {
-	args := s.arguments()
-	_, err := s.exec(ctx,
-		fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.jobs, s.byPrimary, withoutKey, args.in(s, ids), pending),
-		args.list...)
-	return wrap("take the key from a job that is done", err)
-}
-
-// isDuplicate reports whether a statement failed because another row has a key that must be unique.
-func isDuplicate(err error) bool {
-	var with interface{ SQLState() string }
-	if errors.As(err, &with) {
-		return with.SQLState() == "23505"
-	}
-	return err != nil && (strings.Contains(err.Error(), "Error 1062 ") || strings.Contains(err.Error(), "UNIQUE constraint failed"))
+	args := s.Arguments()
+	_, err := conn.Exec(ctx, s,
+		fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.Tables.Jobs, s.ByPrimary, withoutKey, args.In(ids), pending),
+		args.List...)
+	return conn.Wrap("take the key from a job that is done", err)
 }
 
 // AddedJob is what has become of a row that may have been there.
@@ -157,9 +149,9 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	}
 	var ids []uint64
 	var ours ours
-	err = s.inSpiteOfDeadlocks(func() error {
+	err = s.InSpiteOfDeadlocks(func() error {
 		return s.onOneSession(ctx, func(one *Store) (err error) {
-			ids, ours, err = s.addManyNew(ctx, one, jobs, created)
+			ids, ours, err = one.addManyNew(ctx, jobs, created)
 			return err
 		})
 	})
@@ -172,7 +164,7 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	if ids != nil {
 		return added, nil
 	}
-	owners, err := s.ownersOfKeys(ctx, jobs, s.lockingRead)
+	owners, err := s.ownersOfKeys(ctx, jobs, s.LockingRead)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +208,7 @@ func (s *Store) freeKeys(ctx context.Context, jobs []NewJob) error {
 	if err != nil || len(final) == 0 {
 		return err
 	}
-	return s.inSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, SortedIDs(final)...) })
+	return s.InSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, SortedIDs(final)...) })
 }
 
 // uniqueKey is a key among the rows of a type.
@@ -239,29 +231,28 @@ func (s *Store) ownersOfKeys(ctx context.Context, jobs []NewJob, locking string)
 			some = jobs[:min(len(jobs), keysTogether)]
 		}
 		jobs = jobs[len(some):]
-		err := s.inSpiteOfDeadlocks(func() error { return s.someOwnersOfKeys(ctx, some, ofOneType, locking, owners) })
+		err := s.InSpiteOfDeadlocks(func() error { return s.someOwnersOfKeys(ctx, some, ofOneType, locking, owners) })
 		if err != nil {
-			return owners, wrap("find the jobs of the keys", err)
+			return owners, conn.Wrap("find the jobs of the keys", err)
 		}
 	}
 	return owners, nil
 }
 
 func (s *Store) someOwnersOfKeys(ctx context.Context, jobs []NewJob, ofOneType bool, locking string, owners map[uniqueKey]keyOwner) error {
-	args := s.arguments()
+	args := s.Arguments()
 	column, where := "", ""
 	if ofOneType {
 		keys := make([]string, len(jobs))
 		for i := range jobs {
 			keys[i] = jobs[i].Key
 		}
-		where = fmt.Sprintf("%s AND unique_in = %s", args.among("job_key", keys), args.value(jobs[0].JobType))
+		where = fmt.Sprintf("%s AND unique_in = %s", args.Among("job_key", keys), args.Value(jobs[0].JobType))
 	} else {
 		column = ", unique_in"
 		var ors []string
-		for i := 0; i < len(jobs) || args.bound && i&(i-1) != 0; i++ { // as in among
-			job := &jobs[min(i, len(jobs)-1)]
-			ors = append(ors, fmt.Sprintf("job_key = %s AND unique_in = %s", args.value(job.Key), args.number(int64(job.JobType))))
+		for _, job := range conn.Evened(args, jobs) {
+			ors = append(ors, fmt.Sprintf("job_key = %s AND unique_in = %s", args.Value(job.Key), args.Number(int64(job.JobType))))
 		}
 		where = "(" + strings.Join(ors, " OR ") + ")"
 	}
@@ -269,15 +260,15 @@ func (s *Store) someOwnersOfKeys(ctx context.Context, jobs []NewJob, ofOneType b
 		uniqueKey
 		keyOwner
 	}
-	found, err := read(ctx, s, each(func(k *keyed) []any {
+	found, err := conn.Read(ctx, s, conn.Each(func(k *keyed) []any {
 		k.jobType = jobs[0].JobType
 		if into := []any{&k.key, &k.id, &k.pending}; ofOneType {
 			return into
 		} else {
 			return append(into, &k.jobType)
 		}
-	}), s.fromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s",
-		pending, column, s.jobs, s.byKey, where, locking)), args.list...)
+	}), s.FromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s",
+		pending, column, s.Tables.Jobs, s.ByKey, where, locking)), args.List...)
 	for _, k := range found {
 		owners[k.uniqueKey] = k.keyOwner
 	}
@@ -288,17 +279,25 @@ func (s *Store) someOwnersOfKeys(ctx context.Context, jobs []NewJob, ofOneType b
 // now; 0: none has.
 type ours func(bearing []uint64) []bool
 
-// addNewByValues inserts the rows that are not there as a list of values. If all were inserted, it returns their ids, else how to
-// tell which were.
-func addNewByValues(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) {
+// addManyNew inserts the rows that are not there, by one statement. If all were inserted, it returns their ids, else how to tell which
+// were.
+func (s *Store) addManyNew(ctx context.Context, jobs []NewJob, created int64) ([]uint64, ours, error) {
+	if s.Arrays {
+		return s.addNewByArrays(ctx, jobs, created)
+	}
+	return s.addNewByValues(ctx, jobs, created)
+}
+
+// addNewByValues inserts the rows as a list of values.
+func (s *Store) addNewByValues(ctx context.Context, jobs []NewJob, created int64) ([]uint64, ours, error) {
 	values, args := s.valuesOf(jobs, created)
-	result, err := s.execute(ctx, s.insertNew+" "+s.jobs+values, args...)
+	result, err := conn.Execute(ctx, s, s.InsertNew+" "+s.Tables.Jobs+values, args...)
 	if err != nil {
 		return nil, nil, err
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return nil, nil, wrap("how many rows were there", err)
+		return nil, nil, conn.Wrap("how many rows were there", err)
 	}
 	if n == 0 {
 		return nil, func(bearing []uint64) []bool { return make([]bool, len(bearing)) }, nil
@@ -307,7 +306,7 @@ func addNewByValues(ctx context.Context, s *Store, jobs []NewJob, created int64)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case s.idStep == "":
+	case s.IDStep == "":
 		if int(n) == len(jobs) {
 			return idsFrom(told-uint64(n-1), step, len(jobs)), nil, nil
 		}
@@ -348,9 +347,9 @@ func spanOf(first, step uint64) ours {
 	}
 }
 
-// addNewByArrays is addNewByValues from arrays; the statement returns the ids of what it has inserted.
-func addNewByArrays(ctx context.Context, s *Store, jobs []NewJob, created int64) ([]uint64, ours, error) {
-	ids, err := s.insertArrays(ctx, jobs, created, "type", s.unlessThere)
+// addNewByArrays inserts the rows from arrays; the statement returns the ids of what it has inserted.
+func (s *Store) addNewByArrays(ctx context.Context, jobs []NewJob, created int64) ([]uint64, ours, error) {
+	ids, err := s.insertArrays(ctx, jobs, created, "type", s.UnlessThere)
 	if err != nil || len(ids) == len(jobs) {
 		return ids, nil, err
 	}
@@ -432,11 +431,11 @@ func (s *Store) replaceSome(ctx context.Context, ids []uint64, jobs []NewJob) (r
 
 // replace returns how many rows it has made into the jobs.
 func (s *Store) replace(ctx context.Context, ids []uint64, jobs []NewJob) (int, error) {
-	set := func(args *arguments) string {
+	set := func(args *conn.Arguments) string {
 		each := func(value func(*NewJob) string) string {
 			var all strings.Builder
 			for i := range jobs {
-				fmt.Fprintf(&all, " WHEN %s THEN %s", args.id(ids[i]), value(&jobs[i]))
+				fmt.Fprintf(&all, " WHEN %s THEN %s", args.ID(ids[i]), value(&jobs[i]))
 			}
 			return "CASE id" + all.String() + " END"
 		}
@@ -447,20 +446,20 @@ func (s *Store) replace(ctx context.Context, ids []uint64, jobs []NewJob) (int, 
 			case job.StartTime > 0:
 				return strconv.FormatUint(uint64(job.StartTime), 10) // as an argument, it would make the list one of texts
 			default:
-				return s.now
+				return s.NowSecond
 			}
 		}
 		long := "NULL"
-		params := each(func(job *NewJob) string { short, _ := inColumns(job.Params); return args.value(short) })
+		params := each(func(job *NewJob) string { short, _ := inColumns(job.Params); return args.Value(short) })
 		if anyLong(jobs) {
-			long = each(func(job *NewJob) string { _, long := inColumns(job.Params); return args.orNull(long) })
+			long = each(func(job *NewJob) string { _, long := inColumns(job.Params); return args.OrNull(long) })
 		}
 		return fmt.Sprintf("params = %s, long_params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, "+
 			"job_status = 0, retries = 0, lost = 0, changes = changes + 1",
 			params, long, each(start),
 			each(func(job *NewJob) string { return strconv.Itoa(int(job.Priority)) }),
 			each(func(job *NewJob) string { return strconv.Itoa(job.MaxRetries) }), NotSet,
-			each(func(job *NewJob) string { return args.orNull(job.Meta) }))
+			each(func(job *NewJob) string { return args.OrNull(job.Meta) }))
 	}
 	return s.change(ctx, "replace jobs that wait", ids, waiting, set)
 }
@@ -471,13 +470,13 @@ func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]str
 		id     uint64
 		params string
 	}
-	args := s.arguments()
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.id, &r.params} }),
-		s.fromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
-			wholeParams, s.jobs, s.byPrimary, args.in(s, ids), waiting, s.current())), args.list...)
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.id, &r.params} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
+			wholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), waiting, s.Current())), args.List...)
 	params := make(map[uint64]string, len(rows))
 	for _, r := range rows {
 		params[r.id] = r.params
 	}
-	return params, wrap("parameters of jobs that wait", err)
+	return params, conn.Wrap("parameters of jobs that wait", err)
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/conn"
 )
 
 // LeasePrefix stands before a job type in the name of its lease.
@@ -35,12 +37,12 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 		lately bool
 	}
 	prefixed := func(prefix string) string { return fmt.Sprintf("lock_name LIKE '%s%%'", prefix) }
-	until := s.unix("lock_until")
-	rows, err := read(ctx, s, each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
+	until := s.Unix("lock_until")
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
 		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0",
-		s.exactly(until), until, s.leaseNow, lately, s.leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
+		s.Exactly(until), until, s.LeaseNow, lately, s.Tables.Leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
 	if err != nil {
-		return nil, wrap("leases of job types", err)
+		return nil, conn.Wrap("leases of job types", err)
 	}
 	var leases []TypeLease
 	for _, r := range rows {
@@ -73,11 +75,11 @@ func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found
 		parts := make([]string, len(some))
 		for i, gap := range some {
 			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1",
-				s.jobs, s.byDue, gap.from, gap.to, s.anyType)
+				s.Tables.Jobs, s.ByDue, gap.from, gap.to, s.AnyType)
 		}
-		types, err := read(ctx, s, column[int32], s.unionAll(parts))
+		types, err := conn.Read(ctx, s, conn.Column[int32], s.unionAll(parts))
 		if err != nil {
-			return nil, wrap("types of jobs", err)
+			return nil, conn.Wrap("types of jobs", err)
 		}
 		for _, jobType := range types {
 			found = append(found, jobType)
@@ -113,18 +115,18 @@ func gapsBetween(known []int32) (gaps []typeGap) {
 // without a start time fell due when it was created. It counts no further than the limit, and reads no finished row.
 func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo uint64, limit int) (int, error) {
 	order := ""
-	if s.lanesInFull {
+	if s.LanesInFull {
 		order = " ORDER BY job_status, priority, start_time, id"
 	}
 	var parts []string // derived tables: MySQL 5.7 takes no SELECT in brackets at the beginning of another
-	for _, status := range []string{"job_status IN (" + pendingStatuses + ")", "job_status IS NULL"} {
+	for _, status := range []string{"job_status IN (" + conn.PendingStatuses + ")", "job_status IS NULL"} {
 		parts = append(parts,
 			fmt.Sprintf("SELECT * FROM (SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d) AS part",
-				s.jobs, s.byDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
+				s.Tables.Jobs, s.ByDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
 	}
-	n, err := read(ctx, s, column[int], "SELECT COUNT(*) FROM ("+strings.Join(parts, " UNION ALL ")+") AS due")
+	n, err := conn.Read(ctx, s, conn.Column[int], "SELECT COUNT(*) FROM ("+strings.Join(parts, " UNION ALL ")+") AS due")
 	if err != nil {
-		return 0, wrap("count due jobs", err)
+		return 0, conn.Wrap("count due jobs", err)
 	}
 	return min(n[0], limit), nil
 }
@@ -132,5 +134,5 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 // dueSecond writes the second at which a row falls due.
 func (s *Store) dueSecond() string {
 	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)",
-		fmt.Sprintf(s.integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.integer, "create_time"))
+		fmt.Sprintf(s.Integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.Integer, "create_time"))
 }

@@ -24,14 +24,15 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a settle without the term",
 		File: "internal/store/job.go",
-		Old:  `o.Status, s.nowOnce(), s.ours(ids, o.Term, o.Attempt))`,
-		New:  `o.Status, s.now, s.idIn(ids)+" AND "+pending)`,
+		Old:  `o.Status, s.NowOnce(), s.ours(ids, o.Term, o.Attempt))`,
+		New:  `o.Status, s.NowSecond, s.IDIn(ids)+" AND "+pending)`,
 	}, "TestAHolderFrozenBetweenMarkAndSettle", ""},
 	{mutant.Mutant{
 		Name: "a completion without the term",
 		File: "internal/store/run.go",
 		Old:  `n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})`,
-		New:  `n, err := s.Through(h).exec(ctx, fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.jobs, status, id))`,
+		New: `n, err := conn.Exec(ctx, s.Through(h),
+			fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.Tables.Jobs, status, id))`,
 	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled", ""},
 	{mutant.Mutant{
 		Name: "no sweep",
@@ -46,8 +47,9 @@ var mutants = []struct {
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle", ""},
 	{mutant.Mutant{
 		Name: "no connection for the engine while the pool is full",
-		File: "internal/store/send.go",
-		Old:  `s = s.withRoom() // to write`,
+		File: "internal/conn/send.go",
+		Old:  `s := via.sender().withRoom() // to write`,
+		New:  `s := via.sender()`,
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 	{mutant.Mutant{
 		Name: "nobody tells the keys of handlers that outlive their jobs",

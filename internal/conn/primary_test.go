@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -38,8 +38,8 @@ func TestOfAHandleThatReadsFromReplicasThePrimaryIsUsed(t *testing.T) {
 	if Primary(r) != DB(r.primaries[0]) {
 		t.Error("the handle itself is used")
 	}
-	through := storeOn(poolOf(t)).Through(r)
-	if _, err := through.JobsOfKey(t.Context(), 7, "k", Pending); err != nil {
+	through := senderOn(poolOf(t)).Through(r)
+	if _, err := Read(t.Context(), through, Column[uint64], "SELECT id"); err != nil {
 		t.Error(err)
 	}
 	if primary.opened.Load() != 1 || replica.opened.Load() != 0 {

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func (r refusedAs) SQLState() string { return r.state }
 
 func TestAPoolersMixUpIsExplainedAndToldOnce(t *testing.T) {
 	var told []error
-	s := &Store{advice: &advice{}}
+	s := &Sender{advice: &advice{}}
 	s.Advise(func(err error) { told = append(told, err) })
 	for _, err := range []error{
 		refusedAs{"26000", `prepared statement "stmtcache_1" does not exist`},

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// tables are the names of the tables of the library in a database.
-type tables struct{ jobs, leases, attempts, types, lines, stats, tenures, acts string }
+// Tables are the names of the tables of the library in a database.
+type Tables struct{ Jobs, Leases, Attempts, Types, Lines, Stats, Tenures, Acts string }
 
-func named(prefix string) tables {
-	return tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab",
+func named(prefix string) Tables {
+	return Tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab",
 		prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab"}
 }
 
@@ -45,17 +45,17 @@ func CheckPrefix(prefix string) error {
 }
 
 // Columns reads the names of the columns of tables, which all have the same prefix. A table that is not there has none.
-func (s *Store) Columns(ctx context.Context, tables []string) (map[string][]string, error) {
+func (s *Sender) Columns(ctx context.Context, tables []string) (map[string][]string, error) {
 	return s.partsOf(ctx, "columns", s.columnsOf, tables)
 }
 
 // Indexes reads the names of the indexes of tables, which all have the same prefix. A table that is not there has none.
-func (s *Store) Indexes(ctx context.Context, tables []string) (map[string][]string, error) {
+func (s *Sender) Indexes(ctx context.Context, tables []string) (map[string][]string, error) {
 	return s.partsOf(ctx, "indexes", s.indexesOf, tables)
 }
 
 // partsOf reads what tables consist of. The server may write their names in other letters than we do, upper or lower.
-func (s *Store) partsOf(ctx context.Context, what, query string, tables []string) (map[string][]string, error) {
+func (s *Sender) partsOf(ctx context.Context, what, query string, tables []string) (map[string][]string, error) {
 	schema, bare := s.currentSchema, make([]string, len(tables))
 	list := make([]string, len(tables))
 	for i, table := range tables {
@@ -68,8 +68,8 @@ func (s *Store) partsOf(ctx context.Context, what, query string, tables []string
 		bare[i], list[i] = name, fmt.Sprintf(s.tableIn, table, name)
 	}
 	type part struct{ table, name string }
-	parts, err := read(ctx, s, each(func(p *part) []any { return []any{&p.table, &p.name} }),
-		s.fromPrimary(fmt.Sprintf(query, strings.Join(list, ", "), schema)))
+	parts, err := Read(ctx, s, Each(func(p *part) []any { return []any{&p.table, &p.name} }),
+		s.FromPrimary(fmt.Sprintf(query, strings.Join(list, ", "), schema)))
 	if err != nil {
 		return nil, fmt.Errorf("%s of the tables: %w", what, err)
 	}
@@ -84,4 +84,4 @@ func (s *Store) partsOf(ctx context.Context, what, query string, tables []string
 
 // LockWait returns two statements: short makes a session wait at most a second for the lock of a table, usual takes that
 // back. If usual is empty, short holds until the end of the transaction. If both are empty, the database does not wait.
-func (s *Store) LockWait() (short, usual string) { return s.impatient, s.patient }
+func (s *Sender) LockWait() (short, usual string) { return s.impatient, s.patient }

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -78,8 +78,8 @@ func TestOpenRefusesAPrefixWithADotOnSQLite(t *testing.T) {
 	}
 }
 
-// uncommitted is a store on a server whose sessions do not commit by themselves.
-func uncommitted(t *testing.T) (*Store, sqlmock.Sqlmock) {
+// uncommitted is a sender on a server whose sessions do not commit by themselves.
+func uncommitted(t *testing.T) (*Sender, sqlmock.Sqlmock) {
 	t.Helper()
 	db, mock := mocked(t)
 	mock.ExpectQuery("SELECT VERSION").WillReturnRows(version("9.7.4"))
@@ -95,12 +95,12 @@ func TestInSessionsThatDoNotCommitEveryStatementIsCommitted(t *testing.T) {
 	st, mock := uncommitted(t)
 	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewResult(0, 2))
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
-	mock.ExpectQuery("SELECT id").WillReturnRows(sqlmock.NewRows([]string{"id", "attempts", "lost"}))
+	mock.ExpectQuery("SELECT id").WillReturnRows(sqlmock.NewRows([]string{"id"}))
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
-	if n, err := st.Settle(t.Context(), ids, Final{9, 2, 1}); n != 2 || err != nil {
+	if n, err := Exec(t.Context(), st, "UPDATE async_job_tab"); n != 2 || err != nil {
 		t.Error(n, err)
 	}
-	if _, err := st.MarkedRows(t.Context(), ids, 9); err != nil {
+	if _, err := Read(t.Context(), st, Column[uint64], "SELECT id"); err != nil {
 		t.Error(err)
 	}
 }
@@ -124,7 +124,7 @@ func TestAConnectionThatDidNotCommitIsClosedSoThatTheServerRollsBack(t *testing.
 			}
 			expect(mock)
 			mock.ExpectClose()
-			if _, err := st.Settle(t.Context(), ids, Final{9, 2, 1}); !errors.Is(err, broken) {
+			if _, err := Exec(t.Context(), st, "UPDATE async_job_tab"); !errors.Is(err, broken) {
 				t.Errorf("%s, reserved %v: %v", what, reserve, err)
 			}
 			if err := mock.ExpectationsWereMet(); err != nil {
@@ -136,11 +136,12 @@ func TestAConnectionThatDidNotCommitIsClosedSoThatTheServerRollsBack(t *testing.
 
 func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.T) {
 	db, mock := mocked(t)
-	st := &Store{dialect: mysql, tables: named(""), commits: true}
+	st := On(nil, MySQL, "")
+	st.commits = true
 	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(7, 1))
 	mock.ExpectExec("COMMIT").WillReturnResult(sqlmock.NewResult(0, 0))
-	if id, err := st.Through(db).AddJob(t.Context(), &NewJob{Params: "{}", JobType: 1, MaxRetries: NotSet}, 0); id != 7 || err != nil {
-		t.Error(id, err)
+	if result, err := Execute(t.Context(), st.Through(db), "INSERT"); err != nil || idOf(result) != 7 {
+		t.Error(result, err)
 	}
 	mock.ExpectBegin()
 	mock.ExpectExec("INSERT").WillReturnResult(sqlmock.NewResult(8, 1))
@@ -149,12 +150,17 @@ func TestAddingThroughAPoolCommitsAndThroughATransactionIsTheCallers(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := st.Through(tx).AddJob(t.Context(), &NewJob{Params: "{}", JobType: 1, MaxRetries: NotSet}, 0); id != 8 || err != nil {
-		t.Error(id, err)
+	if result, err := Execute(t.Context(), st.Through(tx), "INSERT"); err != nil || idOf(result) != 8 {
+		t.Error(result, err)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
 	}
+}
+
+func idOf(result sql.Result) int64 {
+	id, _ := result.LastInsertId()
+	return id
 }
 
 func TestAHandleThatCannotBeginIsRefusedWhereSessionsDoNotCommit(t *testing.T) {
@@ -182,10 +188,10 @@ func TestAResultThatBreaksOffIsAnError(t *testing.T) {
 	mock.ExpectQuery("column_name").WillReturnRows(sqlmock.NewRows([]string{"of_table", "name"}).
 		AddRow("async_job_tab", "a").AddRow("async_job_tab", "b").RowError(1, broken))
 	mock.ExpectExec("UPDATE").WillReturnResult(sqlmock.NewErrorResult(broken))
-	if read, err := storeOn(db).Columns(t.Context(), []string{"async_job_tab"}); !errors.Is(err, broken) {
+	if read, err := senderOn(db).Columns(t.Context(), []string{"async_job_tab"}); !errors.Is(err, broken) {
 		t.Errorf("read %v, %v", read, err)
 	}
-	if n, err := storeOn(db).Settle(t.Context(), ids, Final{9, 2, 1}); !errors.Is(err, broken) {
+	if n, err := Exec(t.Context(), senderOn(db), "UPDATE async_job_tab"); !errors.Is(err, broken) {
 		t.Errorf("changed %d, %v", n, err)
 	}
 }
@@ -216,7 +222,7 @@ func TestAHandleWithFourMethodsIsEnough(t *testing.T) {
 	if reserved != st {
 		t.Error("a connection was reserved on a handle that is no pool")
 	}
-	if n, err := reserved.Settle(t.Context(), []uint64{1, 2}, Final{7, 2, 1}); n != 2 || err != nil {
+	if n, err := Exec(t.Context(), reserved, "UPDATE async_job_tab"); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
 }
@@ -240,10 +246,10 @@ func TestACallEndsWithItsContextThoughTheHandleKnowsNone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := storeOn(db).Settle(ctx, ids, Final{9, 2, 1}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := Exec(ctx, senderOn(db), "UPDATE async_job_tab"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if _, err := storeOn(db).MarkedRows(ctx, ids, 9); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := Read(ctx, senderOn(db), Column[uint64], "SELECT id"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took != time.Second {
@@ -273,7 +279,7 @@ func TestCutMakesTextFitItsColumn(t *testing.T) {
 		"a\xff\xfeb":                     "a\uFFFDb",
 		strings.Repeat("\xff", 3) + long: "\uFFFD" + strings.Repeat("é", 8) + "…",
 	} {
-		got := cut(text, 10)
+		got := Cut(text, 10)
 		if got != want || !utf8.ValidString(got) || utf8.RuneCountInString(got) > 10 {
 			t.Errorf("cut(%q) = %q, want %q", text, got, want)
 		}
@@ -281,10 +287,10 @@ func TestCutMakesTextFitItsColumn(t *testing.T) {
 }
 
 func TestIdsAreWrittenInFullAndJobTypesMayBeNegative(t *testing.T) {
-	if got := numbers([]uint64{0, 1, 1<<64 - 1}); got != "0,1,18446744073709551615" {
+	if got := Numbers([]uint64{0, 1, 1<<64 - 1}); got != "0,1,18446744073709551615" {
 		t.Error(got)
 	}
-	if got := numbers([]int32{-1 << 31, 0, 1<<31 - 1}); got != "-2147483648,0,2147483647" {
+	if got := Numbers([]int32{-1 << 31, 0, 1<<31 - 1}); got != "-2147483648,0,2147483647" {
 		t.Error(got)
 	}
 }
@@ -299,7 +305,7 @@ func TestNothingIsSentUnderAContextThatHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		h := noting{&atomic.Int32{}}
-		_, _ = storeOn(h).Settle(ctx, ids, Final{9, 2, 1})
+		_, _ = Exec(ctx, senderOn(h), "UPDATE async_job_tab")
 		synctest.Wait()
 		if n := h.n.Load(); n > 0 {
 			t.Errorf("%d sent", n)

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 
 var errLocked = errors.New("database is locked (5) (SQLITE_BUSY)")
 
-// onSQLite is a store whose connection waits for other writers for so many milliseconds.
-func onSQLite(t *testing.T, wait int) (*Store, sqlmock.Sqlmock) {
+// onSQLite is a sender whose connection waits for other writers for so many milliseconds.
+func onSQLite(t *testing.T, wait int) (*Sender, sqlmock.Sqlmock) {
 	db, mock := mocked(t)
 	mock.ExpectQuery("^PRAGMA busy_timeout$").WillReturnRows(sqlmock.NewRows([]string{"timeout"}).AddRow(wait))
 	mock.ExpectExec("^PRAGMA busy_timeout = 0$").WillReturnResult(sqlmock.NewResult(0, 0))
-	return &Store{db: db, dialect: sqlite, tables: named("")}, mock
+	return On(db, SQLite, ""), mock
 }
 
 func TestAWriteComesAgainUntilNobodyElseWrites(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAWriteComesAgainUntilNobodyElseWrites(t *testing.T) {
 	}
 	mock.ExpectExec("^UPDATE").WillReturnResult(sqlmock.NewResult(0, 7))
 	mock.ExpectExec("^PRAGMA busy_timeout = 5000$").WillReturnResult(sqlmock.NewResult(0, 0))
-	if n, err := st.exec(t.Context(), "UPDATE"); n != 7 || err != nil {
+	if n, err := Exec(t.Context(), st, "UPDATE"); n != 7 || err != nil {
 		t.Error(n, err)
 	}
 }
@@ -34,7 +34,7 @@ func TestAWriteWaitsNoLongerThanItsConnectionAndItsContext(t *testing.T) {
 	st, mock := onSQLite(t, 0)
 	mock.ExpectExec("^UPDATE").WillReturnError(errLocked)
 	mock.ExpectExec("^PRAGMA busy_timeout = 0$").WillReturnResult(sqlmock.NewResult(0, 0))
-	if _, err := st.exec(t.Context(), "UPDATE"); !errors.Is(err, errLocked) {
+	if _, err := Exec(t.Context(), st, "UPDATE"); !errors.Is(err, errLocked) {
 		t.Error(err)
 	}
 

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"fmt"
@@ -21,82 +21,80 @@ import (
 //     page of a backlog.
 //
 // So the statements leave the planner no other way. They ask for an order that only the due index has, in which no
-// column is known to be constant (atOnce is a range). They compare with an id that is known only when the statement
-// runs (unforeseen). And they look at each type, status and priority by itself.
+// Column is known to be constant (AtOnce is a range). They compare with an id that is known only when the statement
+// runs (Unforeseen). And they look at each type, status and priority by itself.
 //
 // The drivers prepare the text of a read and keep it. So in the reads that recur, values that differ from one read to
 // the next are arguments.
-var postgres = dialect{
-	name: "PostgreSQL",
+var PostgreSQL = Dialect{
+	Name: "PostgreSQL",
 
-	now:       "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
-	nowMicros: "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint)",
-	once:      "(SELECT %s)",
-	seconds:   "(%s) / 1000000",
+	NowSecond: "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)",
+	NowMicros: "CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint)",
+	Once:      "(SELECT %s)",
+	Seconds:   "(%s) / 1000000",
 	// clock_timestamp() is asked for each row, and the moment is computed once. PostgreSQL does not ask it again after waiting for a row
-	// whose owner has changed nothing. So a mark does not wait: see unlessHeld.
-	inTime: "clock_timestamp() <= (SELECT TIMESTAMPTZ 'epoch' + %d * INTERVAL '1 millisecond')",
+	// whose owner has changed nothing. So a mark does not wait: see UnlessHeld.
+	InTime: "clock_timestamp() <= (SELECT TIMESTAMPTZ 'epoch' + %d * INTERVAL '1 millisecond')",
 
-	leaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
-	leaseRounded: "EXTRACT(EPOCH FROM clock_timestamp())",
-	leaseMillis:  "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)",
+	LeaseNow:     "EXTRACT(EPOCH FROM clock_timestamp())",
+	LeaseRounded: "EXTRACT(EPOCH FROM clock_timestamp())",
+	LeaseMillis:  "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)",
 	fromUnix:     "to_timestamp(%s)",
 	toUnix:       "EXTRACT(EPOCH FROM %s)",
 	exact:        "CAST(%s AS numeric)",
-	greatest:     "GREATEST",
-	least:        "LEAST",
-	quotient:     "/",
-	leaseUpdate:  "UPDATE shedlock_tab",
+	Greatest:     "GREATEST",
+	Least:        "LEAST",
+	Quotient:     "/",
+	LeaseUpdate:  "UPDATE shedlock_tab",
 	// The rows are locked before one is looked at.
-	unlockedLeases: "UPDATE shedlock_tab " +
+	UnlockedLeases: "UPDATE shedlock_tab " +
 		"SET %s " +
 		"WHERE lock_name = ANY(ARRAY(SELECT lock_name FROM shedlock_tab WHERE lock_name IN (?) FOR UPDATE SKIP LOCKED)) AND %s",
-	orLater: " ON CONFLICT (lock_name) " +
+	OrLater: " ON CONFLICT (lock_name) " +
 		"DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state " +
 		"WHERE async_job_now_tab.term <= excluded.term",
-	ifMore: " ON CONFLICT (job_type, begins_at, lock_name, term) " +
+	IfMore: " ON CONFLICT (job_type, begins_at, lock_name, term) " +
 		"DO UPDATE SET counted = excluded.counted, state = excluded.state " +
 		"WHERE async_job_stat_tab.counted < excluded.counted",
-	ifKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
+	IfKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
 		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
 
-	insertNew:   "INSERT INTO",
-	unlessRow:   func(string) string { return " ON CONFLICT DO NOTHING" },
-	unlessThere: " ON CONFLICT DO NOTHING",
-	returning:   " RETURNING id",
-	addMany:     addByArrays,
-	idsBehind: "SELECT setval(source, last) AS last " +
+	InsertNew:   "INSERT INTO",
+	UnlessRow:   func(string) string { return " ON CONFLICT DO NOTHING" },
+	UnlessThere: " ON CONFLICT DO NOTHING",
+	Returning:   " RETURNING id",
+	Arrays:      true,
+	IDsBehind: "SELECT setval(source, last) AS last " +
 		"FROM (SELECT CAST(pg_get_serial_sequence('%[1]s', 'id') AS regclass) AS source, (SELECT MAX(id) FROM %[1]s) AS last) AS ids" +
 		" WHERE last > COALESCE(pg_sequence_last_value(source), 0)",
-	addManyNew:   addNewByArrays,
-	addScheduled: addScheduledAtOnce,
 
-	deleteFrom: "DELETE FROM %s",
-	deletes:    "DELETE",
-	updates:    "UPDATE",
+	DeleteFrom: "DELETE FROM %s",
+	Deletes:    "DELETE",
+	Updates:    "UPDATE",
 	// An UPDATE locks rows where it meets them, and each change moves a row: two statements with snapshots of their own meet the same rows
 	// in different orders.
-	ofTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
-	forUpdate:   " FOR UPDATE",
-	skipLocked:  " SKIP LOCKED",
-	unlessHeld:  hardlyWaiting,
-	passingHeld: inOne(fromUnlocked),
-	steered:     steeredOr,
+	OfTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
+	ForUpdate:   " FOR UPDATE",
+	SkipLocked:  " SKIP LOCKED",
+	UnlessHeld:  hardlyWaiting,
+	PassingHeld: fromUnlocked,
+	Steered:     steeredOr,
 	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	unionPart:   "(%s)",
-	idIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + numbers(ids) + "}') AS bigint[]))" },
-	bigint:      "bigint",
-	integer:     "%s",
-	commas: func(numbers []string, text string) string {
+	UnionPart:   "(%s)",
+	IDIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + Numbers(ids) + "}') AS bigint[]))" },
+	BigInt:      "bigint",
+	Integer:     "%s",
+	Commas: func(numbers []string, text string) string {
 		return "CAST(" + strings.Join(numbers, " AS text) || ',' || CAST(") + " AS text) || COALESCE(',' || " + text + ", '')"
 	},
-	atOnce:      "start_time BETWEEN 0 AND 0",
-	unforeseen:  "(SELECT CAST(%s AS bigint))",
-	lanesInFull: true,
-	pendingOnly: true,
-	anyType:     " AND (job_status IN (" + pendingStatuses + ") OR job_status IS NULL) ORDER BY job_type, job_status, priority, start_time, id",
-	sweep:       sweepEach,
-	later:       laterPair,
+	AtOnce:      "start_time BETWEEN 0 AND 0",
+	Unforeseen:  "(SELECT CAST(%s AS bigint))",
+	LanesInFull: true,
+	PendingOnly: true,
+	AnyType:     " AND (job_status IN (" + PendingStatuses + ") OR job_status IS NULL) ORDER BY job_type, job_status, priority, start_time, id",
+	SweepsEach:  true,
+	Later:       laterPair,
 
 	tableIn: "to_regclass('%[1]s')",
 	columnsOf: "SELECT relname AS of_table, attname AS name " +
@@ -120,41 +118,19 @@ var postgres = dialect{
 
 // hardlyWaiting has a statement fail (55P03) if it waits for a lock for five milliseconds. The setting ends with the statement's
 // transaction. The condition is asked once, before a row is looked at.
-func hardlyWaiting(s *Store, u updating) string {
+func hardlyWaiting(s *Sender, u Updating) string {
 	return u.text(s, "", " AND (SELECT set_config('lock_timeout', '5', true)) IS NOT NULL")
 }
 
 // fromUnlocked locks the rows first, but for those that are locked, and then changes them at the places where they lie. The conditions
 // are asked when a row is locked, of its newest version.
-func fromUnlocked(s *Store, u updating) string {
+func fromUnlocked(s *Sender, u Updating) string {
 	return fmt.Sprintf("UPDATE %[1]s "+
 		"SET %[2]s "+
 		"WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[3]s AND %[4]s FOR UPDATE%[5]s))",
-		s.jobs, u.set, u.ids, u.inTime+" AND "+u.where, s.skipLocked)
+		s.Tables.Jobs, u.Set, u.IDs, u.InTime+" AND "+u.Where, s.SkipLocked)
 }
 
 func laterPair(startTime, id string) []string {
 	return []string{fmt.Sprintf("(start_time, id) > (%s, %s)", startTime, id)}
-}
-
-// sweepEach writes one part of [Store.SweepAll]: a look at each type, status and priority by itself, since the planner
-// cannot be told to use the due index for all at once.
-func sweepEach(s *Store, part int, k kind, types []int32, limit int, args *arguments) string {
-	statuses, status := "(0)", "job_status IS NULL"
-	if len(k.statuses) > 0 {
-		statuses, status = values(k.statuses), "job_status = status AND (job_status IN ("+pendingStatuses+") OR job_status IS NULL)"
-	}
-	return fmt.Sprintf("SELECT %d AS part, %s "+
-		"FROM (VALUES %s) AS types (type) "+
-		"CROSS JOIN (VALUES %s) AS statuses (status) "+
-		"CROSS JOIN (VALUES %s) AS levels (level) "+
-		"CROSS JOIN LATERAL "+
-		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
-		part, s.rowColumns("params", "meta"), values(types),
-		statuses, values(Priorities), s.jobs, status, k.start(), args.number(int64(limit)), args.number(int64(limit)))
-}
-
-// values writes numbers as rows of one column.
-func values(list []int32) string {
-	return "(" + strings.ReplaceAll(numbers(list), ",", "), (") + ")"
 }

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Reserve returns a store whose statements handlers cannot starve: if the handle is a pool, the store gets a connection
+// Reserve returns a sender whose statements handlers cannot starve: if the handle is a pool, the sender gets a connection
 // of its own, on top of the pool's limit if there is one. Without it, a lease could not be renewed under
-// SetMaxOpenConns(1) while a handler keeps the one connection. All stores of a pool share that connection; the last
-// release gives it back and lowers the limit again. On other handles, and on SQLite, Reserve returns the same store.
-func (s *Store) Reserve() (reserved *Store, release func()) {
+// SetMaxOpenConns(1) while a handler keeps the one connection. All senders of a pool share that connection; the last
+// release gives it back and lowers the limit again. On other handles, and on SQLite, Reserve returns the same sender.
+func (s *Sender) Reserve() (reserved *Sender, release func()) {
 	own := s.reserve(forLeases, s.ownSession)
 	if own == nil {
 		return s, func() {}
@@ -25,18 +25,18 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	return s.on(own), sync.OnceFunc(own.leave)
 }
 
-// Relieved returns two stores whose statements use the pool as long as it has a connection for them. While all are in use, each store
+// Relieved returns two senders whose statements use the pool as long as it has a connection for them. While all are in use, each sender
 // sends its statements, one at a time, through a connection of its own, on top of the pool's limit. It is opened when it is needed
 // for the first time, and given back a minute after it was needed last, so a pool that suffices costs the server nothing. The
 // first is for the engine, the second for what handlers write: a handler may wait there for a lock of its own, which must not keep the
-// engine waiting. On other handles, and on SQLite, both are the same store.
-func (s *Store) Relieved() (engine, handlers *Store, release func()) {
+// engine waiting. On other handles, and on SQLite, both are the same sender.
+func (s *Sender) Relieved() (engine, handlers *Sender, release func()) {
 	first := s.reserve(forEngine, "")
 	if first == nil {
 		return s, s, func() {}
 	}
 	second := s.reserve(forHandlers, "")
-	relieved := func(own *ownConn) *Store {
+	relieved := func(own *ownConn) *Sender {
 		with := *s
 		with.beyond = s.on(own)
 		return &with
@@ -47,14 +47,14 @@ func (s *Store) Relieved() (engine, handlers *Store, release func()) {
 	})
 }
 
-// on is the store on a connection of its own.
-func (s *Store) on(own *ownConn) *Store {
-	return &Store{db: own, dialect: s.dialect, tables: s.tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
+// on is the sender on a connection of its own.
+func (s *Sender) on(own *ownConn) *Sender {
+	return &Sender{db: own, Dialect: s.Dialect, Tables: s.Tables, commits: s.commits, advice: s.advice, reading: own.turn, writing: own.turn}
 }
 
-// reserve adds a user to one of the connections that are reserved of the store's pool; nil: the handle is no pool, or the database
+// reserve adds a user to one of the connections that are reserved of the sender's pool; nil: the handle is no pool, or the database
 // has no use for a second connection.
-func (s *Store) reserve(whom purpose, prepare string) *ownConn {
+func (s *Sender) reserve(whom purpose, prepare string) *ownConn {
 	conns, ok := s.connPool()
 	if !ok || !s.reservesConns || !reflect.ValueOf(conns).Comparable() {
 		return nil
@@ -78,8 +78,8 @@ func (s *Store) reserve(whom purpose, prepare string) *ownConn {
 	return own
 }
 
-// withRoom is the store that a statement goes through: the one beyond the pool's limit, if the pool has no connection for it.
-func (s *Store) withRoom() *Store {
+// withRoom is the sender that a statement goes through: the one beyond the pool's limit, if the pool has no connection for it.
+func (s *Sender) withRoom() *Sender {
 	if s.beyond != nil && s.beyond.db.(*ownConn).needed() {
 		return s.beyond
 	}
@@ -88,7 +88,7 @@ func (s *Store) withRoom() *Store {
 
 // Full returns what says how many connections the pool has at most, if all of them are in use, and 0 if not. It is nil if the handle
 // is no pool.
-func (s *Store) Full() func() (most int) {
+func (s *Sender) Full() func() (most int) {
 	conns, ok := s.connPool()
 	if !ok {
 		return nil
@@ -101,7 +101,7 @@ func (s *Store) Full() func() (most int) {
 	}
 }
 
-func (s *Store) connPool() (conns connPool, ok bool) {
+func (s *Sender) connPool() (conns connPool, ok bool) {
 	db := s.db
 	if p, ok := db.(pool); ok {
 		db = p.DB
@@ -112,7 +112,7 @@ func (s *Store) connPool() (conns connPool, ok bool) {
 
 // IdleClosed returns what counts the connections that the pool has closed because more were idle than it keeps. It is nil if the
 // handle is no pool.
-func (s *Store) IdleClosed() func() int64 {
+func (s *Sender) IdleClosed() func() int64 {
 	conns, ok := s.connPool()
 	if !ok {
 		return nil
@@ -396,7 +396,7 @@ func (c *ownConn) drop(conn *sql.Conn) {
 	c.conn = nil
 }
 
-// leave ends the use by one store. The last one gives the connection back.
+// leave ends the use by one sender. The last one gives the connection back.
 func (c *ownConn) leave() {
 	reservations.Lock()
 	defer reservations.Unlock()

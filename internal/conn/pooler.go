@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ type advice struct {
 }
 
 // Advise sets the function that is called once, at the first error that shows that a pooler mixes up prepared statements.
-// The function gets the error, with what to set. Call Advise before others use the store.
-func (s *Store) Advise(tell func(error)) { s.advice.tell = tell }
+// The function gets the error, with what to set. Call Advise before others use the sender.
+func (s *Sender) Advise(tell func(error)) { s.advice.tell = tell }
 
-// explain adds the remedy to an error that has one, and calls what [Store.Advise] has set at the first one.
-func (s *Store) explain(err error) error {
+// explain adds the remedy to an error that has one, and calls what [Sender.Advise] has set at the first one.
+func (s *Sender) explain(err error) error {
 	err, wrong := explained(err)
 	if wrong && s.advice != nil && s.advice.tell != nil {
 		s.advice.once.Do(func() { s.advice.tell(err) })

@@ -1,25 +1,25 @@
-package store
+package conn
 
 // TiDB speaks MySQL's language, and gets MySQL's statements but for what stands here.
-var tidb = func() dialect {
+var TiDB = func() Dialect {
 	d := mysqlFamily("TiDB")
 	// TiDB refuses LOCK IN SHARE MODE (error 1235) unless a global variable says otherwise. FOR UPDATE sees the same rows.
 	// The family does not say it, because MariaDB then finds deadlocks where several callers add one key.
-	d.lockingRead = " FOR UPDATE"
+	d.LockingRead = " FOR UPDATE"
 	// In a transaction, TiDB locks the rows below a derived table that is read FOR UPDATE. And nothing has to be sent to a
 	// primary here: each server reads what is committed.
 	d.latest = "%s"
 	// TiDB knows NOWAIT, and refuses SKIP LOCKED.
-	d.skipLocked = ""
-	d.unlessHeld = patiently
+	d.SkipLocked = ""
+	d.UnlessHeld = patiently
 	d.session = "SELECT @@autocommit" // its replicas are sent rows
 	// It evaluates both sides of IF, for many rows at a time.
-	d.inTime = "SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
+	d.InTime = "SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
 		"AND NOW(6) + INTERVAL 1 DAY"
 	// TiDB heeds neither of the comments by which the family sets the time zone of an UPDATE. So a session whose zone has
 	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of
 	// our own is in UTC.
-	d.leaseUpdate = "UPDATE shedlock_tab FORCE INDEX (PRIMARY)"
-	d.unlockedLeases, d.namesFirst = d.leaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
+	d.LeaseUpdate = "UPDATE shedlock_tab FORCE INDEX (PRIMARY)"
+	d.UnlockedLeases, d.NamesFirst = d.LeaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
 	return d
 }()

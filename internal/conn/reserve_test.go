@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -96,14 +96,14 @@ func poolOf(t *testing.T) *sql.DB {
 	return db
 }
 
-func storeOn(db DB) *Store { return &Store{db: db, dialect: mysql, tables: named("")} }
+func senderOn(db DB) *Sender { return On(db, MySQL, "") }
 
-// use sends a statement through a store and expects the pool to have the limit afterwards.
-func use(t *testing.T, s *Store, pool *sql.DB, limit int) {
+// use sends a statement through a sender and expects the pool to have the limit afterwards.
+func use(t *testing.T, s *Sender, pool *sql.DB, limit int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := s.exec(ctx, "UPDATE"); err != nil {
+	if _, err := Exec(ctx, s, "UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	expectLimit(t, pool, limit)
@@ -124,7 +124,7 @@ func TestAReservedConnectionComesOnTopOfThePoolsLimitAndGoesAgain(t *testing.T) 
 		t.Fatal(err)
 	}
 	defer handler.Close()
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	use(t, reserved, pool, 2)
 	use(t, reserved, pool, 2)
 	release()
@@ -138,7 +138,7 @@ func TestAReservedConnectionComesOnTopOfThePoolsLimitAndGoesAgain(t *testing.T) 
 
 func TestAPoolWithoutALimitKeepsNone(t *testing.T) {
 	pool := poolOf(t)
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	use(t, reserved, pool, 0)
 	release()
 	expectLimit(t, pool, 0)
@@ -147,7 +147,7 @@ func TestAPoolWithoutALimitKeepsNone(t *testing.T) {
 func TestALowerLimitSetLaterGetsThePlaceToo(t *testing.T) {
 	pool := poolOf(t)
 	pool.SetMaxOpenConns(5)
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	use(t, reserved, pool, 6)
 	pool.SetMaxOpenConns(2)
 	use(t, reserved, pool, 3)
@@ -158,7 +158,7 @@ func TestALowerLimitSetLaterGetsThePlaceToo(t *testing.T) {
 func TestAHigherLimitSetLaterStays(t *testing.T) {
 	pool := poolOf(t)
 	pool.SetMaxOpenConns(2)
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	use(t, reserved, pool, 3)
 	pool.SetMaxOpenConns(10)
 	use(t, reserved, pool, 10)
@@ -168,7 +168,7 @@ func TestAHigherLimitSetLaterStays(t *testing.T) {
 
 func TestALimitSetWhereThereWasNoneGetsThePlace(t *testing.T) {
 	pool := poolOf(t)
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	use(t, reserved, pool, 0)
 	pool.SetMaxOpenConns(2)
 	use(t, reserved, pool, 3)
@@ -176,11 +176,11 @@ func TestALimitSetWhereThereWasNoneGetsThePlace(t *testing.T) {
 	expectLimit(t, pool, 2)
 }
 
-func TestAllStoresOfAPoolShareOneConnection(t *testing.T) {
+func TestAllSendersOfAPoolShareOneConnection(t *testing.T) {
 	pool := poolOf(t)
 	pool.SetMaxOpenConns(3)
-	first, releaseFirst := storeOn(pool).Reserve()
-	second, releaseSecond := storeOn(sqlx.NewDb(pool, "mysql")).Reserve()
+	first, releaseFirst := senderOn(pool).Reserve()
+	second, releaseSecond := senderOn(sqlx.NewDb(pool, "mysql")).Reserve()
 	use(t, first, pool, 4)
 	use(t, second, pool, 4)
 	if inUse := pool.Stats().InUse; inUse != 1 {
@@ -199,11 +199,11 @@ func TestTheReservedConnectionIsOpenedAnewAfterItBroke(t *testing.T) {
 	pool := sql.OpenDB(s)
 	defer pool.Close()
 	pool.SetMaxOpenConns(1)
-	reserved, release := storeOn(pool).Reserve()
+	reserved, release := senderOn(pool).Reserve()
 	defer release()
 	use(t, reserved, pool, 2)
 	s.fails.Store(true)
-	if _, err := reserved.exec(t.Context(), "UPDATE"); err == nil {
+	if _, err := Exec(t.Context(), reserved, "UPDATE"); err == nil {
 		t.Fatal("no error")
 	}
 	if inUse := pool.Stats().InUse; inUse != 0 {
@@ -227,14 +227,14 @@ func TestAStatementOverAReservedConnectionThatBrokeWhileItWasIdleIsSentAgain(t *
 		s := &server{}
 		pool := sql.OpenDB(s)
 		defer pool.Close()
-		reserved, release := storeOn(pool).Reserve()
+		reserved, release := senderOn(pool).Reserve()
 		defer release()
 		use(t, reserved, pool, 0)
 		s.broken.Store(&err)
 		use(t, reserved, pool, 0)
 		again := err
 		s.broken.Store(&again)
-		if _, err := reserved.ReleaseLease(t.Context(), "job-1", "me", 0); err != nil {
+		if _, err := Exec(t.Context(), reserved, "UPDATE"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -245,32 +245,32 @@ func TestAStatementThatWasRefusedIsNotSentAgain(t *testing.T) {
 		s := &server{}
 		pool := sql.OpenDB(s)
 		defer pool.Close()
-		reserved, release := storeOn(pool).Reserve()
+		reserved, release := senderOn(pool).Reserve()
 		defer release()
 		use(t, reserved, pool, 0)
 		s.broken.Store(&err)
 		before := len(s.said())
-		if _, got := reserved.exec(t.Context(), "UPDATE"); !errors.Is(got, err) || len(s.said()) != before+1 {
+		if _, got := Exec(t.Context(), reserved, "UPDATE"); !errors.Is(got, err) || len(s.said()) != before+1 {
 			t.Errorf("%v, after %d statements", got, len(s.said())-before)
 		}
 	}
 }
 
 func TestTheReservedConnectionIsInUTCAndNeverGoesBackToThePool(t *testing.T) {
-	for _, d := range []dialect{mysql, mariadb, tidb, postgres} {
+	for _, d := range []Dialect{MySQL, MariaDB, TiDB, PostgreSQL} {
 		s := &server{}
 		pool := sql.OpenDB(s)
 		defer pool.Close()
-		reserved, release := (&Store{db: pool, dialect: d, tables: named("")}).Reserve()
+		reserved, release := (On(pool, d, "")).Reserve()
 		use(t, reserved, pool, 0)
 		use(t, reserved, pool, 0)
-		zoned := d.name != "PostgreSQL" // on PostgreSQL, moments are the same in every zone
+		zoned := d.Name != "PostgreSQL" // on PostgreSQL, moments are the same in every zone
 		if got := s.said(); zoned != (len(got) == 3 && got[0] == "SET time_zone = '+00:00', sql_safe_updates = 0") {
-			t.Errorf("%s: %q", d.name, got)
+			t.Errorf("%s: %q", d.Name, got)
 		}
 		release()
 		if idle := pool.Stats().Idle; zoned != (idle == 0) {
-			t.Errorf("%s: %d connections went back", d.name, idle)
+			t.Errorf("%s: %d connections went back", d.Name, idle)
 		}
 	}
 }
@@ -279,11 +279,11 @@ func TestUsersOfTheReservedConnectionWaitForTheirTurnNoLongerThanTheirContext(t 
 	synctest.Test(t, func(t *testing.T) {
 		pool := sql.OpenDB(&server{takes: 5 * time.Second})
 		defer pool.Close()
-		reserved, release := (&Store{db: pool, dialect: postgres, tables: named("")}).Reserve() // sends nothing before
+		reserved, release := (On(pool, PostgreSQL, "")).Reserve() // sends nothing before
 		defer release()
 		first := make(chan error, 1)
 		go func() {
-			_, err := reserved.exec(t.Context(), "UPDATE")
+			_, err := Exec(t.Context(), reserved, "UPDATE")
 			first <- err
 		}()
 		synctest.Wait()
@@ -291,10 +291,10 @@ func TestUsersOfTheReservedConnectionWaitForTheirTurnNoLongerThanTheirContext(t 
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := reserved.exec(ctx, "UPDATE"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+		if _, err := Exec(ctx, reserved, "UPDATE"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if _, err := reserved.exec(t.Context(), "UPDATE"); err != nil || time.Since(began) != 10*time.Second {
+		if _, err := Exec(t.Context(), reserved, "UPDATE"); err != nil || time.Since(began) != 10*time.Second {
 			t.Errorf("%v after %v; want its turn after the first one's", err, time.Since(began))
 		}
 		if err := <-first; err != nil {
@@ -309,12 +309,12 @@ type uncomparable struct {
 	_ []string
 }
 
-func TestWhereNoConnectionCanBeReservedTheStoreIsTheSame(t *testing.T) {
+func TestWhereNoConnectionCanBeReservedTheSenderIsTheSame(t *testing.T) {
 	pool := poolOf(t)
-	for _, s := range []*Store{storeOn(uncomparable{DB: pool}), storeOn(hanging{}), {db: pool, dialect: sqlite}} {
+	for _, s := range []*Sender{senderOn(uncomparable{DB: pool}), senderOn(hanging{}), On(pool, SQLite, "")} {
 		reserved, release := s.Reserve()
 		if reserved != s {
-			t.Errorf("another store on %T", s.db)
+			t.Errorf("another sender on %T", s.db)
 		}
 		release()
 		release()
@@ -324,7 +324,7 @@ func TestWhereNoConnectionCanBeReservedTheStoreIsTheSame(t *testing.T) {
 func TestAPoolTellsHowManyConnectionsItClosedForTooManyWereIdle(t *testing.T) {
 	pool := poolOf(t)
 	pool.SetMaxIdleConns(1)
-	closed := storeOn(pool).IdleClosed()
+	closed := senderOn(pool).IdleClosed()
 	var conns []*sql.Conn
 	for range 3 {
 		conn, err := pool.Conn(t.Context())
@@ -341,7 +341,7 @@ func TestAPoolTellsHowManyConnectionsItClosedForTooManyWereIdle(t *testing.T) {
 	if n := closed(); n != 2 {
 		t.Errorf("%d connections closed, want 2: one of three stays", n)
 	}
-	if (&Store{db: struct{ DB }{pool}}).IdleClosed() != nil {
+	if (&Sender{db: struct{ DB }{pool}}).IdleClosed() != nil {
 		t.Error("a handle that is no pool counts connections")
 	}
 }
@@ -371,7 +371,7 @@ func TestAFullPoolGetsAConnectionMoreAndHasItsOldLimitAMinuteAfterItWasNeeded(t 
 			db := sql.OpenDB(s)
 			defer db.Close()
 			db.SetMaxOpenConns(3)
-			st := storeOn(db)
+			st := senderOn(db)
 			if commits {
 				st.db, st.commits = pool{db, db}, true
 			}
@@ -388,11 +388,11 @@ func TestAFullPoolGetsAConnectionMoreAndHasItsOldLimitAMinuteAfterItWasNeeded(t 
 			use(t, engine, db, 5)
 			use(t, handlers, db, 6)
 			use(t, leases, db, 6)
-			if _, err := read(t.Context(), engine, column[int], "SELECT 1"); err != nil {
+			if _, err := Read(t.Context(), engine, Column[int], "SELECT 1"); err != nil {
 				t.Error(err)
 			}
-			if err := engine.together(t.Context(), func(one *Store) error {
-				_, err := one.exec(t.Context(), "UPDATE")
+			if err := Together(t.Context(), engine, func(one *Sender) error {
+				_, err := Exec(t.Context(), one, "UPDATE")
 				return err
 			}); err != nil {
 				t.Error(err)
@@ -427,12 +427,12 @@ func TestAServerThatRefusesTheAdditionalConnectionIsNotAskedAgainAtOnce(t *testi
 		db := sql.OpenDB(refusing{s})
 		defer db.Close()
 		db.SetMaxOpenConns(1)
-		engine, _, release := storeOn(db).Relieved()
+		engine, _, release := senderOn(db).Relieved()
 		defer release()
 		use(t, engine, db, 1)
 		empty := fill(t, db)
 		s.fails.Store(true)
-		if _, err := engine.exec(t.Context(), "UPDATE"); err == nil {
+		if _, err := Exec(t.Context(), engine, "UPDATE"); err == nil {
 			t.Error("no error")
 		}
 		expectLimit(t, db, 1)

@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"fmt"
@@ -9,43 +9,43 @@ import (
 // MySQL and MariaDB read one text, and each finds its own executable comment in it. They differ in how a statement can be kept
 // from waiting for a locked row.
 var (
-	mysql = func() dialect {
+	MySQL = func() Dialect {
 		d := mysqlFamily("MySQL")
-		d.unlessHeld, d.passingHeld = lockingFirst, inOne(besideLocked)
+		d.UnlessHeld, d.PassingHeld = lockingFirst, besideLocked
 		return d
 	}()
-	mariadb = func() dialect {
+	MariaDB = func() Dialect {
 		d := mysqlFamily("MariaDB")
-		d.unlessHeld, d.passingHeld = withoutWaiting, asking
+		d.UnlessHeld, d.AsksAgain = withoutWaiting, true
 		// MariaDB need not join the rows that nobody has locked. On a Galera cluster with wsrep_max_ws_rows it must not: there, an UPDATE of
 		// several tables is refused if one of them is derived (error 4165).
-		d.unlockedLeases, d.namesFirst = "/*M! SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */"+
+		d.UnlockedLeases, d.NamesFirst = "/*M! SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */"+
 			" UPDATE shedlock_tab FORCE INDEX (PRIMARY) SET %s WHERE lock_name IN (?) AND %s", false
 		return d
 	}()
 )
 
-// forStatements is the dialect if replicas are sent statements (binlog_format=STATEMENT). What a replica would find out for itself when it carries
+// ForStatements is the dialect if replicas are sent statements (binlog_format=STATEMENT). What a replica would find out for itself when it carries
 // one out must not stand in any: which rows are locked, and what time it is by then. So a read that replicas are not sent finds which rows are
 // free, and a statement is late only if it begins late. If somebody locks a row between the two, the second waits, as on older servers.
-func (d dialect) forStatements() dialect {
-	d.asksFirst = true
-	d.inTime = d.nowMicros + " <= %d000"
-	d.unlessHeld, d.passingHeld = patiently, nil
-	d.unlockedLeases, d.namesFirst = d.leaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
+func (d Dialect) ForStatements() Dialect {
+	d.AsksFirst, d.AsksAgain = true, false
+	d.InTime = d.NowMicros + " <= %d000"
+	d.UnlessHeld, d.PassingHeld = patiently, nil
+	d.UnlockedLeases, d.NamesFirst = d.LeaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
 	return d
 }
 
-const passingLocked = " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */" // older servers wait
+const PassingLocked = " /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */" // older servers wait
 
 // mysqlLike is what MySQL, MariaDB and TiDB have in common.
-var mysqlLike = dialect{
+var mysqlLike = Dialect{
 	// UNIX_TIMESTAMP() without an argument and the microseconds of NOW(6) are the same in every session time zone.
 	// UNIX_TIMESTAMP(NOW(6)) is an hour off for an hour each autumn.
-	now:       "UNIX_TIMESTAMP()",
-	nowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
-	once:      "%s",
-	seconds:   "(%s) DIV 1000000",
+	NowSecond: "UNIX_TIMESTAMP()",
+	NowMicros: "(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))",
+	Once:      "%s",
+	Seconds:   "(%s) DIV 1000000",
 	// NOW() is the moment at which the statement began, and SYSDATE() is now. Both are local times, so only their difference
 	// says something in every session time zone; while the clocks change, it is an hour off. If it is more than a day, somebody
 	// has set the session's timestamp, which SYSDATE() does not heed. If the server runs with --sysdate-is-now, only statements
@@ -53,77 +53,74 @@ var mysqlLike = dialect{
 	//
 	// If a row is looked at too late, the sum is out of range. This error undoes what the statement has done to other rows
 	// before, while it was in time: otherwise they would be committed now.
-	inTime: "IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
+	InTime: "IF(SYSDATE(6) BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
 		"AND NOW(6) + INTERVAL 1 DAY, id + 18446744073709551615 = 0, 1)",
 
-	leaseNow:     "UNIX_TIMESTAMP()",
-	leaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
-	leaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
+	LeaseNow:     "UNIX_TIMESTAMP()",
+	LeaseRounded: "(UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000))",
+	LeaseMillis:  "(UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)",
 	fromUnix:     "FROM_UNIXTIME(%s)",
 	toUnix:       "UNIX_TIMESTAMP(%s)",
 	exact:        "%s",
-	greatest:     "GREATEST",
-	least:        "LEAST",
-	quotient:     "DIV",
+	Greatest:     "GREATEST",
+	Least:        "LEAST",
+	Quotient:     "DIV",
 	// FROM_UNIXTIME gives a local time, and storing it turns it back into UTC. In the hour that repeats when summer
 	// time ends, a lease then lies 3590 s in the past (measured on MariaDB 10.11 and MySQL 9.7). So the statement
 	// runs in UTC, whatever the session's zone: the first comment is MariaDB's way, the second is MySQL's (8.0.17 and
 	// later).
-	leaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
+	LeaseUpdate: "/*M! SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)",
 	// An UPDATE passes over locked rows if it joins the rows that are not. The limit keeps MySQL from merging the derived table into the
 	// join, where nothing would be left out. Safe updates would refuse the join, since it reads all of the derived table.
-	unlockedLeases: "/*M! SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ " +
+	UnlockedLeases: "/*M! SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ " +
 		"UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ " +
-		"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + passingLocked + ") " +
+		"(SELECT lock_name AS unlocked FROM shedlock_tab FORCE INDEX (PRIMARY) WHERE lock_name IN (?) LIMIT 1000000 FOR UPDATE" + PassingLocked + ") " +
 		"AS unlocked_leases " +
 		"STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked SET %s WHERE %s",
-	namesFirst: true,
+	NamesFirst: true,
 	// The columns are set in this order, and each sees what was set before it.
-	orLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), " +
+	OrLater: " ON DUPLICATE KEY UPDATE told_at = IF(term <= VALUES(term), VALUES(told_at), told_at), " +
 		"state = IF(term <= VALUES(term), VALUES(state), state), term = GREATEST(term, VALUES(term))",
-	ifMore: " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
-	ifKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
+	IfMore: " ON DUPLICATE KEY UPDATE state = IF(counted < VALUES(counted), VALUES(state), state), counted = GREATEST(counted, VALUES(counted))",
+	IfKnown: " ON DUPLICATE KEY UPDATE ended_at = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(ended_at), ended_at)," +
 		" how = IF(VALUES(how) IS NOT NULL AND (how IS NULL OR how = 'expired'), VALUES(how), how)",
 	// MySQL before 8.0.17 knows neither comment. There, the connection that leases have of their own is set to UTC, and to
 	// take a join for safe.
 	ownSession: "SET time_zone = '+00:00', sql_safe_updates = 0",
 
-	insertNew: "INSERT IGNORE INTO",
+	InsertNew: "INSERT IGNORE INTO",
 	// INSERT IGNORE reads a deleted row with a shared lock, and then needs an exclusive one: two sessions that do so
 	// deadlock (measured on MariaDB 10.11 and MySQL 9.7).
-	unlessRow:    func(key string) string { return " ON DUPLICATE KEY UPDATE " + key + " = " + key },
-	addMany:      addByValues,
-	addManyNew:   addNewByValues,
-	addScheduled: addScheduledSoon,
-	idStep:       "SELECT @@auto_increment_increment",
+	UnlessRow:   func(key string) string { return " ON DUPLICATE KEY UPDATE " + key + " = " + key },
+	LooksBefore: true,
+	IDStep:      "SELECT @@auto_increment_increment",
 
 	// Without a hint, the optimizer may scan all of a small or freshly filled table, which locks every row and gap.
-	byPrimary:   "FORCE INDEX (PRIMARY)",
-	byDue:       "FORCE INDEX (async_job_due)",
-	byKey:       "FORCE INDEX (async_job_key)",
-	byGroup:     "FORCE INDEX (async_job_group)",
-	deleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
-	deletes:     despiteSafeUpdates("DELETE"),
-	updates:     despiteSafeUpdates("UPDATE"),
-	ofTypes:     "job_type IN (%s)", // by the primary key
-	lockingRead: " LOCK IN SHARE MODE",
-	forUpdate:   " FOR UPDATE",
-	skipLocked:  passingLocked,
-	steered:     steeredOr,
+	ByPrimary:   "FORCE INDEX (PRIMARY)",
+	ByDue:       "FORCE INDEX (async_job_due)",
+	ByKey:       "FORCE INDEX (async_job_key)",
+	ByGroup:     "FORCE INDEX (async_job_group)",
+	DeleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
+	Deletes:     despiteSafeUpdates("DELETE"),
+	Updates:     despiteSafeUpdates("UPDATE"),
+	OfTypes:     "job_type IN (%s)", // by the primary key
+	LockingRead: " LOCK IN SHARE MODE",
+	ForUpdate:   " FOR UPDATE",
+	SkipLocked:  PassingLocked,
+	Steered:     steeredOr,
 	latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
-	unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
-	idIn:        inRanges,
-	bigint:      "SIGNED",
-	integer:     "%s",
-	commas: func(numbers []string, text string) string {
+	UnionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
+	IDIn:        inRanges,
+	BigInt:      "SIGNED",
+	Integer:     "%s",
+	Commas: func(numbers []string, text string) string {
 		return "CONCAT_WS(',', " + strings.Join(numbers, ", ") + ", " + text + ")"
 	},
-	atOnce:     "start_time = 0",
-	keyHash:    "CRC32(TRIM(TRAILING ' ' FROM " + groupOf + "))",
-	unforeseen: "%s",
-	anyType:    " ORDER BY job_type",
-	sweep:      sweepRanges,
-	later:      laterOr,
+	AtOnce:     "start_time = 0",
+	KeyHash:    "CRC32(TRIM(TRAILING ' ' FROM " + GroupOf + "))",
+	Unforeseen: "%s",
+	AnyType:    " ORDER BY job_type",
+	Later:      laterOr,
 
 	tableIn: "'%[2]s'",
 	columnsOf: "SELECT table_name AS of_table, column_name AS name " +
@@ -141,9 +138,9 @@ var mysqlLike = dialect{
 	reservesConns: true,
 }
 
-func mysqlFamily(name string) dialect {
+func mysqlFamily(name string) Dialect {
 	d := mysqlLike
-	d.name = name
+	d.Name = name
 	return d
 }
 
@@ -156,7 +153,7 @@ func despiteSafeUpdates(verb string) string {
 
 // withoutWaiting has MariaDB refuse to wait for a locked row (error 1205). That costs nothing, and is known since 10.3; before
 // 10.6, the locked rows could not be left out, so those versions wait as ever.
-func withoutWaiting(s *Store, u updating) string {
+func withoutWaiting(s *Sender, u Updating) string {
 	return u.text(s, "/*M!100600 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ ", "")
 }
 
@@ -164,21 +161,21 @@ func withoutWaiting(s *Store, u updating) string {
 // is evaluated once, before a row is looked at, and asks for the time when it has the locks: nothing is waited for after that. For a
 // thousand rows it takes less than a millisecond, half of what it takes if the time is asked for each row. MySQL 5.7 reads over it, and
 // asks for each row.
-func lockingFirst(s *Store, u updating) string {
-	locked := " /*!80001 AND (SELECT " + u.inTime + " FROM (SELECT COUNT(*) AS id FROM " +
-		s.jobs + " " + s.byPrimary + " WHERE " + u.ids + " FOR UPDATE NOWAIT) AS free) */"
-	u.inTime = "(/*!80001 TRUE OR */ " + u.inTime + ")"
+func lockingFirst(s *Sender, u Updating) string {
+	locked := " /*!80001 AND (SELECT " + u.InTime + " FROM (SELECT COUNT(*) AS id FROM " +
+		s.Tables.Jobs + " " + s.ByPrimary + " WHERE " + u.IDs + " FOR UPDATE NOWAIT) AS free) */"
+	u.InTime = "(/*!80001 TRUE OR */ " + u.InTime + ")"
 	return u.text(s, "", locked)
 }
 
 // besideLocked joins the rows that are not locked. The limit keeps MySQL from merging the derived table into the join, where
 // nothing would be left out. It takes half as long again as a plain UPDATE.
-func besideLocked(s *Store, u updating) string {
+func besideLocked(s *Sender, u Updating) string {
 	return fmt.Sprintf("%[7]s (SELECT id AS free FROM %[1]s %[2]s WHERE %[3]s LIMIT 1000000 FOR UPDATE%[4]s) AS free "+
 		"STRAIGHT_JOIN %[1]s %[2]s ON id = free "+
 		"SET %[5]s "+
 		"WHERE %[6]s",
-		s.jobs, s.byPrimary, u.ids, s.skipLocked, u.set, u.inTime+" AND "+u.where, s.updates)
+		s.Tables.Jobs, s.ByPrimary, u.IDs, s.SkipLocked, u.Set, u.InTime+" AND "+u.Where, s.Updates)
 }
 
 // laterOr writes the comparison of pairs in full. The server understands a comparison of pairs, but looks at every entry
@@ -209,7 +206,7 @@ func inRanges(ids []uint64) string {
 		single = append(single, ids[from:to+1]...)
 		from = to + 1
 	}
-	condition := "id IN (" + numbers(single) + ")"
+	condition := "id IN (" + Numbers(single) + ")"
 	if ranges.Len() > 0 {
 		condition = "(" + condition + ranges.String() + ")"
 	}

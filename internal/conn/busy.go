@@ -1,4 +1,4 @@
-package store
+package conn
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const nap = time.Millisecond
 // SQLite itself waits so too, but sleeps longer after each look, in the end a tenth of a second, while those that come often
 // take each gap. Of three processes that write all the time, each waits for up to four seconds: longer than a lease may last.
 // By equal naps, none waits for more than some tenths of a second, and together they write as much.
-func (s *Store) awaitWriter(ctx context.Context, conn *sql.Conn, write func() error) (err error) {
+func (s *Sender) awaitWriter(ctx context.Context, conn *sql.Conn, write func() error) (err error) {
 	if !s.oneWriter {
 		return write()
 	}
