@@ -19,11 +19,11 @@
 //
 // # One loop
 //
-// There is a Coordinator for each database. It looks at all leases with one statement, and acts on what it has seen: twice a second, or sooner
-// (pace.go), such as every 20 ms while a lease is about to change hands, for ten seconds at most. Only its goroutine decides which types and
-// seats there are, and which leases are taken and given; a caller changes types by sending it a Change. What takes longer has a goroutine of
-// its own: each lease while members serve under it and drain, the end of a pause, the steps to another layout, the look for work of dormant
-// types.
+// There is a Coordinator for each database. It looks at all leases with one statement (look.go), and acts on what it has seen: twice a
+// second, or sooner (pace.go), such as every 20 ms while a lease is about to change hands, for ten seconds at most. Only its goroutine
+// decides which types and seats there are, and which leases are taken and given; a caller changes types by sending it a Change. What takes
+// longer has a goroutine of its own: each lease while members serve under it and drain, the end of a pause, the steps to another layout, the
+// look for work of dormant types.
 //
 // # A seat for each lease
 //

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -42,10 +41,10 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 	switch {
 	case cause == nil:
 		s.end(t)
-		c.LeaseLog.Ended(lease, s.howGiven(t), c.Clock.Now())
+		c.process.LeaseLog.Ended(lease, s.howGiven(t), c.process.Clock.Now())
 		switch r := s.retirement(); r.why {
 		case divided:
-			c.lastly(s.About(), lease, func(ctx context.Context) error { return c.Keeper.Close(ctx, lease, int64(r.until)) })
+			c.lastly(s.About(), lease, func(ctx context.Context) error { return c.process.Keeper.Close(ctx, lease, int64(r.until)) })
 		case laidDown:
 			c.layDown(s, lease)
 		default:
@@ -53,28 +52,11 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 		}
 	case isLost:
 		s.end(t)
-		c.LeaseLog.Ended(lease, store.Lost, c.Clock.Now())
+		c.process.LeaseLog.Ended(lease, store.Lost, c.process.Clock.Now())
 	}
 	// If a stop has ended the wait, handlers may have their keys until the rest has ended.
 	if r.keys.rows > 0 && (cause == nil || isLost) {
 		c.dropRestKeys(lease, r.keys.rows)
-	}
-}
-
-// Release gives a lease back.
-func (c *Coordinator) Release(lease *keeper.Lease) {
-	c.lastly(c.About, lease, func(ctx context.Context) error {
-		_, err := c.Keeper.Release(ctx, lease)
-		return err
-	})
-}
-
-// lastly sends the last statement about a lease, although the process ends.
-func (c *Coordinator) lastly(about context.Context, lease *keeper.Lease, statement func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Life), stopPatience)
-	defer cancel()
-	if err := statement(ctx); err != nil {
-		c.Log.Warn(about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
 	}
 }
 
@@ -105,7 +87,7 @@ func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest) {
 	holding := t.lease.Context()
 	statement, cancel := context.WithTimeout(holding, takeMax)
 	defer cancel()
-	if !c.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r)) {
+	if !c.process.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r)) {
 		r.wait.Reset()
 		return
 	}
@@ -115,7 +97,7 @@ func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest) {
 func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *rest) (err error) {
 	const every = 500 * time.Millisecond
 	lease := t.lease
-	running, began := s.Running(lease), c.Clock.Now()
+	running, began := s.Running(lease), c.process.Clock.Now()
 	var errKeys error
 	if r.told {
 		errKeys = c.writeRestKeys(ctx, s, lease, &r.keys)
@@ -125,12 +107,12 @@ func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *r
 		if err = c.writeRestKeys(ctx, s, lease, &r.keys); err != nil {
 			return err // the next holder would not know of them
 		}
-		err = c.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))
+		err = c.process.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))
 		if r.told = err == nil; r.told {
-			c.LeaseLog.Ended(lease, s.howGiven(t), began)
+			c.process.LeaseLog.Ended(lease, s.howGiven(t), began)
 		}
 	case r.told && running < r.running && time.Since(r.at) >= every:
-		err = c.Keeper.NoteRunning(ctx, lease, running)
+		err = c.process.Keeper.NoteRunning(ctx, lease, running)
 	default:
 		return errKeys
 	}
@@ -145,42 +127,23 @@ func (c *Coordinator) heedRemains(v *share.View) {
 	all := c.seats.All()
 	busy := slices.DeleteFunc(slices.Clone(all), func(s *seat) bool { return !s.Busy() })
 	for _, s := range all {
-		s.Heed(s.remains(v.Rests, c.Keeper.ID(), busy))
+		s.Heed(s.remains(v.Rests, c.process.Keeper.ID(), busy))
 	}
-}
-
-// farewell is how an instance leaves. It first says that it is about to stop, and the others, which look twice a second, ask for what falls
-// to them: so a type pauses for a moment, however long its handlers take. If nobody asks within a second, it starts no more jobs, and keeps
-// its leases until its handlers have ended. An instance that starts in that time asks for the leases, and gets them at once.
-type farewell struct {
-	leaves chan struct{} // closed: Stop was called
-	gone   chan struct{} // closed: nobody can be expected to take over what this instance still has
-	said   bool          // the others know that it leaves
-	over   bool          // nobody is expected to take over what is left
 }
 
 // Leave has others take over, as long as that takes no longer than a moment.
 func (c *Coordinator) Leave(ctx context.Context) {
-	close(c.leaves)
-	ground.Wait(ctx, leaveMax, c.gone)
-}
-
-func (c *Coordinator) leaving() bool {
-	select {
-	case <-c.leaves:
-		return true
-	default:
-		return false
-	}
+	close(c.farewell.leaves)
+	ground.Wait(ctx, leaveMax, c.farewell.gone)
 }
 
 // sayFarewell says that this instance is about to stop: leases do not fall to it any more, and others ask for what it has.
 func (c *Coordinator) sayFarewell(ctx context.Context) {
 	here := c.presence.Load()
-	if c.said || here == nil || here.Context().Err() != nil {
+	if c.farewell.said || here == nil || here.Context().Err() != nil {
 		return
 	}
-	c.said = !c.Errlog.On(ctx, "say farewell", c.Keeper.NoteRunning(ctx, here, share.Leaves))
+	c.farewell.said = !c.process.Errlog.On(ctx, "say farewell", c.process.Keeper.NoteRunning(ctx, here, share.Leaves))
 }
 
 // Drain waits until all that runs has ended and is written, and gives the leases back. If ctx ends first, it waits a little for the
@@ -209,7 +172,7 @@ func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) 
 			}
 			for _, t := range s.unended() {
 				s.end(t)
-				c.LeaseLog.Ended(t.lease, store.Released, c.Clock.Now())
+				c.process.LeaseLog.Ended(t.lease, store.Released, c.process.Clock.Now())
 				c.Release(t.lease)
 			}
 		})

@@ -4,32 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/share"
 )
-
-// Layouts divides job types into shards. *store.Store has it; its methods carry the contracts.
-type Layouts interface {
-	SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error)
-	MakeClosed(ctx context.Context, names []string, layout int64) error
-	CloseLeases(ctx context.Context, names []string, layout int64) error
-	OpenLeases(ctx context.Context, names []string, layout, term int64) error
-}
-
-// laying is what an instance does about types that are divided anew.
-type laying struct {
-	busy  atomic.Bool      // a goroutine does the next steps; the rest is its
-	again map[int32]*later // by job types
-}
-
-// later is when a step is tried again that has failed.
-type later struct {
-	ground.Backoff
-	at time.Time
-}
 
 // step is what is to be done next about the leases of a type.
 type step struct {
@@ -49,8 +28,8 @@ func (c *Coordinator) layOut(ctx context.Context, v *share.View, leaving bool) (
 	if len(steps) == 0 || c.laying.busy.Swap(true) {
 		return len(steps) > 0
 	}
-	begun := c.Working(func(working context.Context) {
-		c.Go(func() { c.doSteps(working, steps) })
+	begun := c.process.Working(func(working context.Context) {
+		c.process.Go(func() { c.doSteps(working, steps) })
 	})
 	if !begun {
 		c.doSteps(ctx, steps)
@@ -70,7 +49,7 @@ func (c *Coordinator) doSteps(ctx context.Context, steps []step) {
 		statement, cancel := context.WithTimeout(ctx, takeMax)
 		err := s.do(statement)
 		cancel()
-		if !c.Errlog.On(ctx, "divide types", err) {
+		if !c.process.Errlog.On(ctx, "divide types", err) {
 			delete(c.laying.again, s.jobType)
 			continue
 		}
@@ -85,7 +64,7 @@ func (c *Coordinator) doSteps(ctx context.Context, steps []step) {
 // seed is what writes the layout of types whose configuration asks for shards, if nobody has done that yet. If the configuration of this
 // instance allows fewer shards than the table says, it lowers the number.
 func (c *Coordinator) seed(v *share.View) (steps []step) {
-	for cfg := range c.withLeases(v.Layouts, nil) {
+	for cfg := range c.types.withLeases(v.Layouts, nil) {
 		layout := v.LayoutOf(cfg.JobType)
 		was, wanted := layout.Shards(), layout.Shards()
 		most := share.ShardsMax(cfg.WorkerPoolCapacity, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchSize)
@@ -99,9 +78,9 @@ func (c *Coordinator) seed(v *share.View) (steps []step) {
 			continue
 		}
 		steps = append(steps, step{cfg.JobType, func(ctx context.Context) error {
-			changed, err := c.Tables.Layouts.SetLayout(ctx, cfg.JobType, int64(v.Layouts[cfg.JobType]), int64(layout.Next(wanted)))
+			changed, err := c.process.Tables.Layouts.SetLayout(ctx, cfg.JobType, int64(v.Layouts[cfg.JobType]), int64(layout.Next(wanted)))
 			if changed && was > most {
-				c.Log.Error(c.About, fmt.Sprintf("job %s had %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): "+
+				c.process.Log.Error(c.process.About, fmt.Sprintf("job %s had %d shards, and the configuration allows %d (WorkerPoolCapacity %d, RateBurst %d): "+
 					"the number was lowered; raise them, and then call SetShards",
 					typeText(cfg), was, most, cfg.WorkerPoolCapacity, cfg.RateBurst))
 			}
@@ -116,9 +95,9 @@ func (c *Coordinator) divisions(v *share.View, seeded []step) (steps []step) {
 	for i := range v.Changes {
 		change := &v.Changes[i]
 		isSeeded := slices.ContainsFunc(seeded, func(s step) bool { return s.jobType == change.JobType })
-		if c.configOf(change.JobType) != nil && !isSeeded {
+		if c.types.configOf(change.JobType) != nil && !isSeeded {
 			steps = append(steps, step{change.JobType, func(ctx context.Context) error {
-				return divide(ctx, c.Tables.Layouts, change, v.Layouts[change.JobType])
+				return divide(ctx, c.process.Tables.Layouts, change, v.Layouts[change.JobType])
 			}})
 		}
 	}

@@ -4,8 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
 const (
@@ -14,6 +13,7 @@ const (
 	soonMax   = 10 * time.Second       // if it has not changed hands by then, whoever has it may be frozen, or what is written has no effect
 	lookFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there
 	askLasts  = time.Second            // then the asker asks again, if it still wants the lease
+	leaveMax  = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
 	arriveMax = time.Second            // how long another instance may be stopping that did not see this one come
 
 	// soonOver is how long nothing is about to change hands until that is over: whoever asks in vain asks again within that time. In some
@@ -35,10 +35,19 @@ type pace struct {
 	soonSince time.Time // a lease has been about to change hands since then; zero: none is
 	soonAt    time.Time // when that was seen last
 	expires   time.Time // when the first lease of another instance does, as it looks now
+
+	asked []keeper.Asked  // what this instance has asked for, and not got yet
+	open  map[string]open // since when a lease has been seen free, or to be handed over
+}
+
+// open is a lease that waits for somebody to take it, or to ask for it.
+type open struct {
+	free  bool
+	since time.Time
 }
 
 func newPace() pace {
-	return pace{began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
+	return pace{began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), open: map[string]open{}}
 }
 
 // rest is how long until the next look. Instances that started together need not look together.
@@ -66,72 +75,4 @@ func (p *pace) rest() time.Duration {
 		rest = min(rest, left+little)
 	}
 	return rest
-}
-
-// heedExpiry notes when the first lease of a job type expires that another instance has, so that the next look may come right
-// behind.
-func (c *Coordinator) heedExpiry(seen []store.Seen) {
-	c.expires = time.Time{}
-	now := time.Now()
-	for _, row := range seen {
-		if row.Free || c.serves(row.Name) {
-			continue
-		}
-		if jobType, _, ok := share.ParseType(row.Name); !ok || c.configOf(jobType) == nil {
-			continue
-		}
-		if at := now.Add(time.Duration(row.Left * float64(time.Second))); c.expires.IsZero() || at.Before(c.expires) {
-			c.expires = at
-		}
-	}
-}
-
-// serves reports whether this instance serves the lease of a type.
-func (c *Coordinator) serves(lease string) bool {
-	s := c.byName[lease]
-	return s != nil && s.serves()
-}
-
-// heedDrain notes when this instance began to be drained, and says so.
-func (c *Coordinator) heedDrain(drained bool) {
-	switch {
-	case drained && c.drainAt.IsZero():
-		c.drainAt = time.Now()
-		c.Log.Info(c.About, "this instance is drained: it gives its leases to the others, until Undrain is called or the time is over")
-	case !drained && !c.drainAt.IsZero():
-		c.drainAt = time.Time{}
-		c.Log.Info(c.About, "this instance is drained no more: it takes its part of the leases again")
-	}
-}
-
-// open is a lease that waits for somebody to take it, or to ask for it.
-type open struct {
-	free  bool
-	since time.Time
-}
-
-// heedOpen notes since when leases have been free or to be handed over, and which of them others have let lie. What an instance that
-// is drained took too soon, it would have to give away again.
-func (c *Coordinator) heedOpen(leases []share.Lease, drained bool) {
-	lies := LookEvery / 2
-	if drained {
-		lies = lieMax
-	}
-	c.away = false
-	now := time.Now()
-	for i := range leases {
-		l := &leases[i]
-		c.away = c.away || l.Away && l.Holder == c.Keeper.ID()
-		was, known := c.open[l.Name]
-		switch {
-		case !l.Free && !l.Away:
-			delete(c.open, l.Name)
-		case !known || was.free != l.Free:
-			c.open[l.Name] = open{l.Free, now}
-		case l.Left == c.Keeper.ID(): // it has handed the lease over, and whoever asked for it may be gone
-			l.Waited = now.Sub(was.since) >= max(2*LookEvery, lies)
-		default:
-			l.Waited = now.Sub(was.since) >= lies
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -19,20 +18,6 @@ const (
 
 	endLongest = 10 * time.Second // a statement that ends pauses may wait for whoever else writes into the rows of the types
 )
-
-// Pauses is the table's answer to the question which types are paused.
-type Pauses struct {
-	Types []int32
-	Sent  time.Time // when it was asked
-	Took  time.Duration
-}
-
-// pausing is what a coordinator knows of pauses.
-type pausing struct {
-	latest atomic.Pointer[Pauses] // the latest answer
-	looks  ground.Looks           // askForPauses'
-	ending atomic.Bool            // a statement that ends pauses is under way
-}
 
 // hear tells an answer to the members that serve, and keeps it for members that get a lease later. Answers may overtake each other.
 func (c *Coordinator) hear(answer *Pauses) {
@@ -64,12 +49,12 @@ func (c *Coordinator) AskForPauses(ctx context.Context) {
 			continue
 		}
 		if left := pausesLate - time.Since(known.Sent.Add(known.Took)); known != own && left > 0 {
-			c.Errlog.On(ctx, doing, nil)
+			c.process.Errlog.On(ctx, doing, nil)
 			rest = left
 			continue
 		}
 		answer, err := c.askOnce()
-		if c.Errlog.On(ctx, doing, err) {
+		if c.process.Errlog.On(ctx, doing, err) {
 			rest = again.Next()
 		} else {
 			again.Reset()
@@ -86,7 +71,7 @@ func (c *Coordinator) askOnce() (answer *Pauses, err error) {
 	var types []int32
 	holding, sent := c.Holding(), time.Now()
 	err = c.pauses.looks.Look(holding, func(ctx context.Context) (err error) {
-		types, err = c.Tables.Pauses.Paused(ctx)
+		types, err = c.process.Tables.Pauses.Paused(ctx)
 		return err
 	})
 	if err != nil {
@@ -105,8 +90,8 @@ func (c *Coordinator) heedOver(types []int32) {
 	if len(types) == 0 || c.pauses.ending.Swap(true) {
 		return
 	}
-	begun := c.Working(func(working context.Context) {
-		c.Go(func() {
+	begun := c.process.Working(func(working context.Context) {
+		c.process.Go(func() {
 			defer c.pauses.ending.Store(false)
 			c.endPauses(working, types)
 		})
@@ -119,12 +104,12 @@ func (c *Coordinator) heedOver(types []int32) {
 func (c *Coordinator) endPauses(working context.Context, types []int32) {
 	ctx, cancel := context.WithTimeout(working, endLongest)
 	defer cancel()
-	ended, err := c.Tables.Pauses.EndPauses(ctx, types)
-	if c.Errlog.On(working, "end pauses", err) || ended == 0 { // somebody else has ended them
+	ended, err := c.process.Tables.Pauses.EndPauses(ctx, types)
+	if c.process.Errlog.On(working, "end pauses", err) || ended == 0 { // somebody else has ended them
 		return
 	}
 	for _, jobType := range types {
-		c.Log.Info(c.About, fmt.Sprintf("the pause of job type %d is over", jobType))
+		c.process.Log.Info(c.process.About, fmt.Sprintf("the pause of job type %d is over", jobType))
 	}
 	ground.Signal(c.dormancy.wake)
 }

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -25,7 +27,7 @@ type Process struct {
 	Go       func(func())                     // starts a goroutine for which a stop waits before it gives leases back
 	Working  func(func(context.Context)) bool // runs a function before a stop begins to wait, if none does yet; jobs start while its context lives
 	Members  Members
-	Hears
+	Hears    Hears
 }
 
 // Tables is what the coordinator reads and writes besides the leases. *store.Store has it; its methods carry the contracts.
@@ -40,6 +42,27 @@ type Tables struct {
 type Pausing interface {
 	Paused(ctx context.Context) ([]int32, error)
 	EndPauses(ctx context.Context, types []int32) (ended int, err error)
+}
+
+// Layouts divides job types into shards. *store.Store has it; its methods carry the contracts.
+type Layouts interface {
+	SetLayout(ctx context.Context, jobType int32, from, to int64) (changed bool, err error)
+	MakeClosed(ctx context.Context, names []string, layout int64) error
+	CloseLeases(ctx context.Context, names []string, layout int64) error
+	OpenLeases(ctx context.Context, names []string, layout, term int64) error
+}
+
+// Dormancy says which types have work. *store.Store has it. What changes the leases is the keeper's.
+type Dormancy interface {
+	HaveWork(ctx context.Context, types []int32) (map[int32]bool, error)
+}
+
+// RestKeys is what tells the next holder of a lease which keys handlers still have: rows of async_job_now_tab, under the name of the rest. The
+// rows of jobs do not tell, since a handler may run on when its job is final, cancelled or deleted. *store.Store has it; its methods carry
+// the contracts.
+type RestKeys interface {
+	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
+	DropRestKeys(ctx context.Context, rest string, rows int) error
 }
 
 // Hears is what the process wants to hear.
@@ -99,4 +122,27 @@ type Remains struct {
 	Running   int          // jobs of this shard that other instances, or retired members of this process, still run
 	Earlier   int          // jobs of earlier layouts, of all shards
 	Members   []Member     // the retired members of this process that still run something
+}
+
+// Pauses is the table's answer to the question which types are paused.
+type Pauses struct {
+	Types []int32
+	Sent  time.Time // when it was asked
+	Took  time.Duration
+}
+
+// Spec is what a member is made for: a shard of a job type, with one of the type's configurations. It never changes. If a type is to have
+// something else, its members retire, and it gets new ones.
+type Spec struct {
+	JobType int32
+	Layout  share.Layout
+	Shard   int
+	cast    int // how often the type had got another configuration here, or other limits
+}
+
+// Lease is the name of the lease.
+func (s Spec) Lease() string { return s.Layout.Leases(s.JobType)[s.Shard] }
+
+func (s Spec) compare(other Spec) int {
+	return cmp.Or(cmp.Compare(s.JobType, other.JobType), cmp.Compare(s.Layout, other.Layout), cmp.Compare(s.Shard, other.Shard))
 }

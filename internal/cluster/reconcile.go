@@ -10,39 +10,11 @@ import (
 	"github.com/create-info/persistent-queue/internal/share"
 )
 
-// Spec is what a member is made for: a shard of a job type, with one of the type's configurations. It never changes. If a type is to have
-// something else, its members retire, and it gets new ones.
-type Spec struct {
-	JobType int32
-	Layout  share.Layout
-	Shard   int
-	cast    int // how often the type had got another configuration here, or other limits
-}
-
-// Lease is the name of the lease.
-func (s Spec) Lease() string { return s.Layout.Leases(s.JobType)[s.Shard] }
-
 // shape is what a job type is to be on this instance.
 type shape struct {
 	cast   int
 	layout share.Layout
 	awake  bool // or else it has no member
-}
-
-// ending is why a seat retires.
-type ending int
-
-const (
-	inService ending = iota
-	replaced         // the type has another configuration, or none
-	divided          // the type has another layout
-	laidDown         // the type is dormant
-)
-
-// retirement is how a seat ends.
-type retirement struct {
-	why   ending
-	until share.Layout // of divided: its leases are closed until this layout opens them
 }
 
 // reconcile compares the seats in service with what their types are to be. It says which of them retire, and which are missing.
@@ -73,10 +45,6 @@ func reconcile(seats []Spec, shapes map[int32]shape) (retire map[Spec]retirement
 	return retire, missing
 }
 
-func (s Spec) compare(other Spec) int {
-	return cmp.Or(cmp.Compare(s.JobType, other.JobType), cmp.Compare(s.Layout, other.Layout), cmp.Compare(s.Shard, other.Shard))
-}
-
 // reconcile retires each seat that its type has no use for any more, and makes the missing seats; if this instance leaves, it makes none.
 // take has the leases to be taken: a type that may be dormant gets its seat with its lease. asleep has the types that are dormant from now
 // on. reconcile returns how many seats it has made.
@@ -96,7 +64,7 @@ func (c *Coordinator) reconcile(v *share.View, take []string, asleep map[int32]b
 		return 0
 	}
 	made, err := c.make(missing)
-	c.Errlog.On(c.Life, "make lines", err)
+	c.process.Errlog.On(c.process.Life, "make lines", err)
 	return made
 }
 
@@ -117,10 +85,10 @@ func (c *Coordinator) shapes(v *share.View, seats []Spec, take []string, asleep 
 		}
 	}
 	shapes := map[int32]shape{}
-	for cfg := range c.withLeases(layouts, awake) {
+	for cfg := range c.types.withLeases(layouts, awake) {
 		layout := layouts[cfg.JobType]
-		isAwake := layout > 0 || awake[cfg.JobType] || !c.mayBeDormant(cfg)
-		shapes[cfg.JobType] = shape{c.casts[cfg.JobType], cmp.Or(layout, share.Undivided), isAwake}
+		isAwake := layout > 0 || awake[cfg.JobType] || !c.types.mayBeDormant(cfg)
+		shapes[cfg.JobType] = shape{c.types.casts[cfg.JobType], cmp.Or(layout, share.Undivided), isAwake}
 	}
 	return shapes
 }
@@ -130,13 +98,13 @@ func (c *Coordinator) shapes(v *share.View, seats []Spec, take []string, asleep 
 func (c *Coordinator) make(specs []Spec) (n int, err error) {
 	var made []*seat
 	for _, is := range specs {
-		cfg := c.configOf(is.JobType)
-		m, errOne := c.Members.New(cfg, is)
+		cfg := c.types.configOf(is.JobType)
+		m, errOne := c.process.Members.New(cfg, is)
 		if errOne != nil {
 			err = errOne
 			continue
 		}
-		place, _ := placeIn(c.Configured(), is.JobType)
+		place, _ := placeIn(c.types.configured(), is.JobType)
 		turn := time.Duration(place%turnsMax)*20*time.Microsecond + time.Duration(is.Shard)*300*time.Nanosecond
 		made = append(made, &seat{Spec: is, Member: m, name: is.Lease(), cfg: cfg, turn: turn})
 	}
@@ -157,7 +125,7 @@ func (c *Coordinator) begin(seats []*seat) {
 	for i, s := range seats {
 		members[i] = s.Member
 	}
-	c.Members.Begin(members)
+	c.process.Members.Begin(members)
 }
 
 // retire has a seat start no more jobs, give its lease up, and end when it has finished what it had started.
@@ -174,11 +142,11 @@ func (c *Coordinator) retire(s *seat, r retirement) {
 		if n := r.until.Shards(); n > 1 {
 			text = fmt.Sprintf("is divided into %d shards", n)
 		}
-		c.Log.Info(c.About, fmt.Sprintf("job %s %s", typeText(s.cfg), text))
+		c.process.Log.Info(c.process.About, fmt.Sprintf("job %s %s", typeText(s.cfg), text))
 	}
 	serving, t := s.serves(), s.latest.Load()
 	if serving && !t.wanted.Swap(true) {
-		c.Log.Info(s.About(), fmt.Sprintf("lease %s is given up: %s", s.name, c.whyRetired(s, r)))
+		c.process.Log.Info(s.About(), fmt.Sprintf("lease %s is given up: %s", s.name, c.whyRetired(s, r)))
 		if r.why == replaced {
 			t.lease.MinLock = 0 // the seat that follows need not wait for it
 		}
@@ -203,7 +171,7 @@ func (c *Coordinator) whyRetired(s *seat, r retirement) string {
 		return "the job type is divided anew"
 	case r.why == laidDown:
 		return fmt.Sprintf("no job for %v: the type is dormant until there is one", s.cfg.DormantAfter)
-	case c.configOf(s.JobType) == nil:
+	case c.types.configOf(s.JobType) == nil:
 		return "the job type was removed here"
 	default:
 		return "the job type has another configuration, or other limits"

@@ -10,14 +10,6 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// RestKeys is what tells the next holder of a lease which keys handlers still have: rows of async_job_now_tab, under the name of the rest. The
-// rows of jobs do not tell, since a handler may run on when its job is final, cancelled or deleted. *store.Store has it; its methods carry
-// the contracts.
-type RestKeys interface {
-	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
-	DropRestKeys(ctx context.Context, rest string, rows int) error
-}
-
 // keysTold is what the table says of the keys that handlers have under a lease that is given away. Nothing starts under it any more,
 // so the keys become fewer only.
 type keysTold struct {
@@ -39,7 +31,7 @@ const (
 // does not say so already.
 func (c *Coordinator) writeRestKeys(ctx context.Context, s *seat, lease *keeper.Lease, k *keysTold) error {
 	now := time.Now()
-	if c.Tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
+	if c.process.Tables.RestKeys == nil || k.rows > 0 && now.Sub(k.at) < keysEvery {
 		return nil
 	}
 	keys, limited := s.KeysUnder(lease)
@@ -54,13 +46,13 @@ func (c *Coordinator) writeRestKeys(ctx context.Context, s *seat, lease *keeper.
 			return nil
 		}
 		k.said = true
-		c.Log.Warn(s.About(), fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: "+
+		c.process.Log.Warn(s.About(), fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: "+
 			"the table does not take it", lease.Name, len(keys)))
 		return nil
 	}
 	rows := max(k.rows, 1+len(keys)/store.RestKeysTogether)
 	k.turn++
-	if err := c.Tables.RestKeys.WriteRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
+	if err := c.process.Tables.RestKeys.WriteRestKeys(ctx, restOf(lease), rows, k.turn, keys); err != nil {
 		return err
 	}
 	k.rows, k.n, k.at = rows, len(keys), time.Now()
@@ -69,9 +61,9 @@ func (c *Coordinator) writeRestKeys(ctx context.Context, s *seat, lease *keeper.
 
 // dropRestKeys deletes what was told of a lease that is no more. If that fails, it is deleted with the old lines.
 func (c *Coordinator) dropRestKeys(lease *keeper.Lease, rows int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Life), takeMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), takeMax)
 	defer cancel()
-	c.Errlog.On(ctx, "drop the keys of a rest", c.Tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
+	c.process.Errlog.On(ctx, "drop the keys of a rest", c.process.Tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
 }
 
 func restOf(lease *keeper.Lease) string { return share.Remains(lease.Name, lease.Term) }

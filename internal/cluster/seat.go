@@ -37,6 +37,22 @@ const (
 	ended                 // all is written, and the lease is given back; or it is lost
 )
 
+// ending is why a seat retires.
+type ending int
+
+const (
+	inService ending = iota
+	replaced         // the type has another configuration, or none
+	divided          // the type has another layout
+	laidDown         // the type is dormant
+)
+
+// retirement is how a seat ends.
+type retirement struct {
+	why   ending
+	until share.Layout // of divided: its leases are closed until this layout opens them
+}
+
 // tenure is a lease of a seat, from its taking to its end.
 type tenure struct {
 	lease   *keeper.Lease

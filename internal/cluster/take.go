@@ -12,32 +12,18 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
-// leases came free. It tries for takeMax.
-func (c *Coordinator) lookAgain() error {
-	ctx, cancel := context.WithTimeout(c.Life, takeMax)
-	defer cancel()
-	return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
-		v, err := c.see(ctx)
-		if err == nil {
-			c.heedRemains(&v.View)
-		}
-		return err
-	})
-}
-
 // take takes the free leases that are this instance's to take, and the one that says that it is here. It returns the leases of
 // job types.
 func (c *Coordinator) take(ctx context.Context, leaving bool, free []string, seen []store.Seen) (taken []*keeper.Lease, err error) {
 	if here := c.presence.Load(); !leaving && (here == nil || here.Context().Err() != nil) {
-		want := keeper.Want{Name: share.Presence(c.Keeper.ID()), Holder: c.Instance, Lock: c.ShortestLock(), Once: true}
-		leases, err := c.Keeper.TakeSeen(ctx, []keeper.Want{want}, seen)
+		want := keeper.Want{Name: share.Presence(c.process.Keeper.ID()), Holder: c.process.Instance, Lock: c.types.shortestLock(), Once: true}
+		leases, err := c.process.Keeper.TakeSeen(ctx, []keeper.Want{want}, seen)
 		if err != nil {
 			return nil, err
 		}
 		for _, lease := range leases {
 			c.presence.Store(lease)
-			c.Here(lease.Context())
+			c.process.Hears.Here(lease.Context())
 		}
 	}
 	var wants []keeper.Want
@@ -49,7 +35,7 @@ func (c *Coordinator) take(ctx context.Context, leaving bool, free []string, see
 	if len(wants) == 0 {
 		return nil, nil
 	}
-	return c.Keeper.TakeSeen(ctx, wants, seen)
+	return c.process.Keeper.TakeSeen(ctx, wants, seen)
 }
 
 func (c *Coordinator) releaseAll(leases []*keeper.Lease) {
@@ -65,26 +51,26 @@ func (c *Coordinator) ask(ctx context.Context, names []string, seen []store.Seen
 	}
 	wants := make([]keeper.Want, len(names))
 	for i, name := range names {
-		wants[i] = keeper.Want{Name: share.Asking(name), Holder: c.Instance, Lock: askLasts}
+		wants[i] = keeper.Want{Name: share.Asking(name), Holder: c.process.Instance, Lock: askLasts}
 	}
-	c.askedAt = time.Now()
-	asked, err := c.Keeper.Ask(ctx, wants, seen)
-	c.asked = append(c.asked, asked...)
+	c.pace.askedAt = time.Now()
+	asked, err := c.process.Keeper.Ask(ctx, wants, seen)
+	c.pace.asked = append(c.pace.asked, asked...)
 	return err
 }
 
 // unask takes back what this instance has asked for and has got: if it stops soon, others need not wait until they can ask.
 func (c *Coordinator) unask(ctx context.Context, taken []*keeper.Lease) {
-	got, rest := ground.Divide(c.asked, func(a keeper.Asked) bool {
+	got, rest := ground.Divide(c.pace.asked, func(a keeper.Asked) bool {
 		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Name) == a.Name })
 	})
-	if time.Since(c.askedAt) > askLasts {
+	if time.Since(c.pace.askedAt) > askLasts {
 		rest = nil // they have ended
 	}
-	if c.asked = rest; len(rest) == 0 {
-		c.askedAt = time.Time{}
+	if c.pace.asked = rest; len(rest) == 0 {
+		c.pace.askedAt = time.Time{}
 	}
-	c.Errlog.On(ctx, "take back asks", c.Keeper.Unask(ctx, got))
+	c.process.Errlog.On(ctx, "take back asks", c.process.Keeper.Unask(ctx, got))
 }
 
 // give has a seat start no more jobs, and give its lease away.
@@ -96,9 +82,9 @@ func (c *Coordinator) give(s *seat, p *share.Picture) {
 	if t == nil || t.is(offered) || t.lease.Context().Err() != nil || !p.Leaving && time.Since(t.since) < s.minLock() || t.wanted.Swap(true) {
 		return
 	}
-	c.Log.Info(s.About(), fmt.Sprintf("lease %s is given to the instance that asks for it: %s", s.name, why(p, s.name)))
+	c.process.Log.Info(s.About(), fmt.Sprintf("lease %s is given to the instance that asks for it: %s", s.name, why(p, s.name)))
 	t.giveUp()
-	c.soonSince = time.Time{} // as if it had been taken here
+	c.pace.soonSince = time.Time{} // as if it had been taken here
 }
 
 // why says why an instance gives a lease.
@@ -118,15 +104,15 @@ func why(p *share.Picture, name string) string {
 // serve has each seat whose lease was taken serve under it, and give the lease away at the end. If a stop waits for the seats already, it
 // gives the leases back.
 func (c *Coordinator) serve(taken []*keeper.Lease) {
-	begun := c.Working(func(working context.Context) {
+	begun := c.process.Working(func(working context.Context) {
 		for _, lease := range taken {
 			s := c.byName[lease.Name]
 			ctx, leave := context.WithCancel(working)
 			t := s.begin(leave)
 			serve := s.Hold(lease)
-			c.LeaseLog.Taken(s.Member, lease)
+			c.process.LeaseLog.Taken(s.Member, lease)
 			s.Hear(c.pauses.latest.Load()) // it serves already, so it misses no later answer
-			c.Go(func() {
+			c.process.Go(func() {
 				defer leave()
 				serve(ctx)
 				t.state.Store(int32(draining))
@@ -134,7 +120,7 @@ func (c *Coordinator) serve(taken []*keeper.Lease) {
 				c.finishIfFree(s)
 			})
 		}
-		c.Taken(working)
+		c.process.Hears.Taken(working)
 	})
 	if !begun {
 		c.releaseAll(taken)
@@ -146,7 +132,7 @@ func (c *Coordinator) tidy() {
 	if c.tidied {
 		return
 	}
-	statement, cancel := context.WithTimeout(c.Life, takeMax)
+	statement, cancel := context.WithTimeout(c.process.Life, takeMax)
 	defer cancel()
-	c.tidied = !c.Errlog.On(c.Life, "delete ended leases", c.Keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
+	c.tidied = !c.process.Errlog.On(c.process.Life, "delete ended leases", c.process.Keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
 }

@@ -31,7 +31,7 @@ func (i instance) Held() (held []upkeep.Held) {
 }
 
 func (i instance) Turn(ctx context.Context, looks *ground.Looks, name string, minLock time.Duration) (upkeep.Turn, error) {
-	want := keeper.Want{Name: name, Holder: i.d.coordinator.Instance, Lock: i.d.coordinator.ShortestLock(), MinLock: minLock}
+	want := keeper.Want{Name: name, Holder: i.d.coordinator.Instance(), Lock: i.d.coordinator.ShortestLock(), MinLock: minLock}
 	var leases []*keeper.Lease
 	err := looks.Look(ctx, func(ctx context.Context) (err error) {
 		leases, err = i.d.keeper.Take(ctx, []keeper.Want{want})
@@ -71,7 +71,7 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 		tasks = append(tasks, upkeep.Orphans(b, d.tables.Unrun, d.tables.Registry))
 	}
 	if d.tables.Acts != nil {
-		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.coordinator.Instance + " " + keeper.NewID() }))
+		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.coordinator.Instance() + " " + keeper.NewID() }))
 	}
 	return tasks
 }

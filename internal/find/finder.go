@@ -61,6 +61,19 @@ type Finder struct {
 	unseen  intakes // nobody has looked at their rows
 }
 
+// tail finds new rows of all types by their ids, with one query by primary key. It is the fast path: milliseconds
+// apart while there is traffic. What it misses, the sweep finds.
+type tail struct {
+	above atomic.Uint64 // the largest id seen
+	born  int64         // when its row was created; 0: not known
+	gaps  gaps
+	crowd int         // rows of other types that the last poll saw
+	jobAt time.Time   // when a job was found last
+	swept atomic.Bool // a sweep has found one since
+	looks ground.Looks
+	wake  chan struct{} // there is somebody to look for
+}
+
 // New returns a finder that numbers its reads in reads. Its tail has seen the rows up to an id.
 func New(p Process, reads *Reads, newest uint64) *Finder {
 	f := &Finder{Process: p, reads: reads, tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}

@@ -3,7 +3,6 @@ package find
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -20,19 +19,6 @@ const (
 )
 
 var tailAgain = ground.Backoff{First: 2 * tailSlow} // after polls that have failed
-
-// tail finds new rows of all types by their ids, with one query by primary key. It is the fast path: milliseconds
-// apart while there is traffic. What it misses, the sweep finds.
-type tail struct {
-	above atomic.Uint64 // the largest id seen
-	born  int64         // when its row was created; 0: not known
-	gaps  gaps
-	crowd int         // rows of other types that the last poll saw
-	jobAt time.Time   // when a job was found last
-	swept atomic.Bool // a sweep has found one since
-	looks ground.Looks
-	wake  chan struct{} // there is somebody to look for
-}
 
 // Follow polls for new rows until ctx ends.
 func (f *Finder) Follow(ctx context.Context) {

@@ -408,14 +408,14 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a pause does not end",
-		File: "internal/cluster/coordinator.go",
+		File: "internal/cluster/look.go",
 		Old:  "c.heedOver(v.over)",
 		New:  "",
 		Seed: 10,
 	},
 	{
 		Name: "limits are not heeded",
-		File: "internal/cluster/coordinator.go",
+		File: "internal/cluster/look.go",
 		Old:  "c.heedLimits(v.limits)",
 		New:  "",
 		Seed: 191,
@@ -689,8 +689,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease is given away as if nothing ran under it",
 		File: "internal/cluster/handover.go",
-		Old:  "err = c.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))",
-		New:  "_, err = c.Keeper.Release(ctx, lease)",
+		Old:  "err = c.process.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))",
+		New:  "_, err = c.process.Keeper.Release(ctx, lease)",
 		Seed: 2,
 	},
 	{
@@ -716,7 +716,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "nobody looks for work of dormant types but at the start",
-		File: "internal/cluster/dormancy.go",
+		File: "internal/cluster/asleep.go",
 		Old:  "if c.dormancy.first.Load() {",
 		New:  "if false {",
 		Seed: 7,
@@ -890,7 +890,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "who lays a type down does not look for work afterwards",
-		File: "internal/cluster/dormancy.go",
+		File: "internal/cluster/asleep.go",
 		Old:  "errWork != nil || work[s.JobType] {",
 		New:  "errWork != nil && work[s.JobType] {",
 

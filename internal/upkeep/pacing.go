@@ -8,6 +8,7 @@ const (
 	retainSteps = 3                      // statements delete what one transaction deletes
 	retainNap   = 100 * time.Millisecond // is how long a transaction stays open for between two of them, at most
 	retainLook  = time.Minute            // then it looks how many rows there are
+	retainEvery = 10 * time.Minute       // one instance gets the lease in this time
 )
 
 // perRow passes for each row that a calm walk deletes, or less if that does not keep up: what was deleted, the database purges, and writes

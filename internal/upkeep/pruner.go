@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	retainFirst = time.Second      // after the start
-	retainAgain = time.Minute      // then this instance asks for the lease again
-	retainEvery = 10 * time.Minute // one instance gets the lease in this time
+	retainFirst = time.Second // after the start
+	retainAgain = time.Minute // then this instance asks for the lease again
 
 	keptFirst = time.Minute // after the start, the log hears how many rows are kept for ever
 	keptEvery = 24 * time.Hour
