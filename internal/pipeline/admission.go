@@ -18,15 +18,9 @@ import (
 //	keyTurns   the table says whether it is a row's turn among those of its key
 type admission interface {
 	begin()                                // before rows are picked
-	admit(picked []*task, s spare) []*task // returns those to mark now; the others are kept, parked or put back
-	in(s spare) time.Duration              // until it may admit what it does not admit now; an hour if something else has to happen first
+	admit(picked []*task, f found) []*task // returns those to mark now; the others are kept, parked or put back
+	in(f found) time.Duration              // until it may admit what it does not admit now; an hour if something else has to happen first
 	back()                                 // nothing is marked for now: what is kept goes back
-}
-
-// spare is the room that a turn has found, and what it has picked.
-type spare struct {
-	room, early, picked int
-	ahead               bool // what was picked is not due yet
 }
 
 func admissionsOf(d *dispatcher) (list []admission) {
@@ -60,11 +54,11 @@ func newFilling(cfg *queue_job.Config, q *queue) *filling {
 
 func (f *filling) begin() {}
 
-func (f *filling) admit(picked []*task, s spare) []*task {
-	return f.add(time.Now(), picked, s.room > 0)
+func (f *filling) admit(picked []*task, turn found) []*task {
+	return f.add(time.Now(), picked, turn.room > 0)
 }
 
-func (f *filling) in(s spare) time.Duration { return f.goesIn(time.Now(), s.room > 0) }
+func (f *filling) in(turn found) time.Duration { return f.goesIn(time.Now(), turn.room > 0) }
 
 func (f *filling) back() { f.queue.back(f.take()...) }
 
@@ -111,16 +105,16 @@ type claims struct {
 func (c *claims) begin() { c.lacking = c.d.workers.claim() }
 
 // admit keeps the places that the rows need. Early rows need theirs later.
-func (c *claims) admit(picked []*task, s spare) []*task {
+func (c *claims) admit(picked []*task, f found) []*task {
 	rows := len(picked)
-	if s.ahead {
+	if f.ahead {
 		rows = 0
 	}
 	c.d.workers.keep(rows, c.lacking && len(picked) == 0 && c.dueIn() <= 0, c.d.markTakes)
 	return picked
 }
 
-func (c *claims) in(spare) time.Duration {
+func (c *claims) in(found) time.Duration {
 	if due := c.dueIn(); c.lacking && due > 0 {
 		return due
 	}
@@ -146,7 +140,7 @@ func (c *claims) dueIn() time.Duration {
 func (w *workers) claim() (lacking bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	could := w.most() - w.alive
+	could := w.most - w.alive
 	w.places.unused += w.places.quota.take(could - w.places.unused)
 	return could > 0 && w.places.unused == 0
 }
@@ -174,13 +168,11 @@ func (w *workers) keep(rows int, hungry bool, markTakes time.Duration) {
 func (w *workers) usePlace() (used bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p, wanted := w.places, w.wanted()
+	p := w.places
 	switch {
-	case wanted > 0:
-		more := 1 + p.quota.takeOrWait(p, wanted-1)
-		w.alive += more
-		w.coming += more
-		go w.send(more) // the pool may keep its caller waiting, see start
+	case w.wanted() > 0:
+		p.hold(1)
+		go w.start(0) // the pool may keep its caller waiting
 	case p.hungry:
 		p.hungry = false
 		p.hold(1)
@@ -330,7 +322,7 @@ func (w *workers) admitsIn() time.Duration {
 	defer w.mu.Unlock()
 	n, again := len(w.ready), time.Duration(0)
 	switch {
-	case w.alive >= w.most(), n == 0 && w.gate == nil:
+	case w.alive >= w.most, n == 0 && w.gate == nil:
 		return time.Hour
 	case n == 0:
 		return w.gate.marksAgain(time.Now())

@@ -150,8 +150,8 @@ func TestLockedRowsAreLookedAtTogetherAndMarkedOnlyWhenTheyAreFree(t *testing.T)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if d.queue.waiting != 0 || d.queue.knows(rows) {
-			t.Errorf("%d rows wait; a row that is gone is known: %v", d.queue.waiting, d.queue.knows(rows))
+		if d.queue.waiting != 0 || d.queue.Knows(rows) {
+			t.Errorf("%d rows wait; a row that is gone is known: %v", d.queue.waiting, d.queue.Knows(rows))
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 				t.Errorf("%v: at the end of its time, the lease bears something: %v, want %v", err, bears, doubted)
 			}
 			time.Sleep(2 * time.Millisecond)
-			if owes := table.line.Bears(d.lease) && d.settler.waiting() == 1; owes != doubted {
+			if owes := table.line.Bears(d.lease) && d.settler.unwritten.Load() == 1; owes != doubted {
 				t.Errorf("%v: the mark is taken back: %v, want %v", err, owes, doubted)
 			}
 		})

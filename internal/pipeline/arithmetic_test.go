@@ -37,7 +37,7 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 
 func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.ranLast = 10, 5*time.Millisecond, time.Now()
+	l.workers.most, l.workers.runTakes, l.workers.ranLast = 10, 5*time.Millisecond, time.Now()
 	const markTakes, ahead = time.Millisecond, 20
 	for _, c := range []struct{ running, ready, want int }{
 		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
@@ -51,7 +51,7 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 
 func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.alive = 10, 5*time.Millisecond, 10
+	l.workers.most, l.workers.runTakes, l.workers.alive = 10, 5*time.Millisecond, 10
 	l.workers.ranLast = time.Now().Add(-surplusAfter)
 	if got, _ := l.workers.room(time.Millisecond, inFlightMax); got != 0 {
 		t.Errorf("room for %d, though no run has ended for a second", got)
@@ -59,20 +59,14 @@ func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
 }
 
 func TestAStatementThatFailsGetsSmallerUntilOneRowIsAlone(t *testing.T) {
-	size := newBatchSize()
+	size := batchRowsMax
 	var sizes []int
 	for range 5 {
-		sizes = append(sizes, size.rows)
-		size.after(false)
+		sizes = append(sizes, size)
+		size = smaller(size)
 	}
-	if !slices.IsSortedFunc(sizes, func(a, b int) int { return b - a }) || size.rows != 1 {
-		t.Fatalf("%v, then %d", sizes, size.rows)
-	}
-	for range 20 {
-		size.after(true)
-	}
-	if size.rows != batchRowsMax {
-		t.Fatalf("%d rows after many that went well", size.rows)
+	if !slices.IsSortedFunc(sizes, func(a, b int) int { return b - a }) || size != 1 {
+		t.Fatalf("%v, then %d", sizes, size)
 	}
 }
 

@@ -29,7 +29,7 @@ type attemptLog struct {
 	notes []store.Attempt // nothing waits for them: lost runs, and rows that could not be written before
 	any   atomic.Bool     // there are some; so that a success takes no lock
 	tryAt time.Time       // before, nothing is sent; it failed
-	size  batchSize       // of notes
+	rows  int             // of notes, of the next statement
 	wait  ground.Backoff  // after a failure
 }
 
@@ -65,7 +65,7 @@ func (a *attemptLog) hurry() {
 // reason. A log that cannot be written stops no outcome, and is tried again ever more seldom. Write returns when that is.
 func (a *attemptLog) write(ctx context.Context, outcomes []*outcome) (again time.Duration) {
 	a.mu.Lock()
-	notes, again := slices.Clone(a.notes[:min(len(a.notes), a.size.rows)]), time.Until(a.tryAt)
+	notes, again := slices.Clone(a.notes[:min(len(a.notes), a.rows)]), time.Until(a.tryAt)
 	a.mu.Unlock()
 	rows := notes
 	for _, o := range outcomes {
@@ -83,7 +83,7 @@ func (a *attemptLog) write(ctx context.Context, outcomes []*outcome) (again time
 		return a.failed(len(notes))
 	}
 	a.mu.Lock()
-	a.size.after(true)
+	a.rows = min(batchRowsMax, 2*a.rows)
 	a.wait.Reset()
 	a.notes = a.notes[min(len(notes), len(a.notes)):]
 	a.any.Store(len(a.notes) > 0)
@@ -106,7 +106,7 @@ func (a *attemptLog) failed(notes int) (again time.Duration) {
 	if notes == 1 {
 		a.notes = append(a.notes[1:], a.notes[0])
 	}
-	a.size.after(false)
+	a.rows = smaller(a.rows)
 	again = a.wait.Next()
 	a.tryAt = time.Now().Add(again)
 	return again
@@ -133,7 +133,7 @@ func (l *Line) attempt(t *task, outcome, reason string, started int64) *store.At
 
 // unsuccessful is attempt for a run that has ended. The application's log hears of it.
 func (l *Line) unsuccessful(t *task, v verdict, started int64) *store.Attempt {
-	if v.final() {
+	if !v.status.Pending() {
 		l.Log.Error(l.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
 	} else {
 		l.Log.Warn(l.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))

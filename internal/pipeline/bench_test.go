@@ -28,7 +28,7 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) { benchmarkAThousandJo
 
 func benchmarkAThousandJobs(b *testing.B, q *Quota) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
-	l.Log, l.Jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = logger.QueueLog{}, obliging{}, workers, 10
+	l.Log, l.Jobs, l.workers.pool, l.workers.most = logger.QueueLog{}, obliging{}, workers, 10
 	l.workers.places, l.cfg.ServiceName = newPlaces(q, &l.workers), ""
 	l.runner.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.RoomCame = make(chan struct{}, 1)
@@ -46,7 +46,7 @@ func benchmarkAThousandJobs(b *testing.B, q *Quota) {
 		marked, _ := l.marker.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
 		l.workers.start(0, marked...)
 		workers.come()
-		if w := l.settler.write(b.Context(), l.settler.taken()); len(w.tried) > 0 || l.queue.inMemory() > 0 {
+		if w := l.settler.write(b.Context(), l.settler.taken()); len(w.tried) > 0 || l.queue.InMemory() > 0 {
 			b.Fatal("not every job was settled")
 		}
 	}

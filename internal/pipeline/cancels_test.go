@@ -133,7 +133,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	for i := range 5 {
 		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow(nil)})
 	}
-	l.workers.makeReady(0, tasks)
+	l.workers.ready = tasks
 	for range tasks {
 		l.workers.next(false)
 	}
@@ -197,8 +197,10 @@ func TestAnErrorThatCannotBeReadIsAFailedRun(t *testing.T) {
 		var b *broken
 		return b
 	}
-	one := &task{run: &run{}}
-	if l.runner.call(t.Context(), []*task{one}); one.err == nil || len(one.err.Error()) == 0 {
+	l.allow(0)
+	one := &task{run: seenNow(leaseIn(t))}
+	l.workers.atWork = []*task{one}
+	if l.runner.run([]*task{one}); one.err == nil || len(one.err.Error()) == 0 {
 		t.Fatal(one.err)
 	}
 }

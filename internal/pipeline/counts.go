@@ -32,19 +32,6 @@ type counts struct {
 // byStatus are numbers of runs that have ended, by the status that they led to.
 type byStatus [queue_job.JobStatusCancelled + 1]int64
 
-func (c *counts) start(delay time.Duration) { c.delay[store.RangeOf(delay)].Add(1) }
-
-func (c *counts) end(status queue_job.JobStatus, took time.Duration) {
-	c.took[store.RangeOf(took)].Add(1)
-	c.ended[status].Add(1)
-}
-
-// putOff counts a run that ended before it had begun.
-func (c *counts) putOff(delay time.Duration) {
-	c.deferred[store.RangeOf(delay)].Add(1)
-	c.deferrals.Add(1)
-}
-
 // totals are what counts have come to at a moment.
 type totals struct {
 	delay, took, deferred [store.Ranges]int64

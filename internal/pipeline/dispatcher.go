@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,7 @@ type dispatcher struct {
 	wake       chan struct{}  // the queue, or what may be marked, has changed
 	roomCame   chan struct{}  // the loader: rows have left the queue
 	markTakes  time.Duration  // of late
-	size       batchSize      // of the next mark
+	rows       int            // of the next mark, at most
 	again      ground.Backoff // after a mark that failed
 	turns      *keyTurns      // nil: keys are not looked at
 	admissions []admission
@@ -45,7 +46,7 @@ type dispatcher struct {
 func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
 	d := &dispatcher{
 		base: l.base, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
-		wake: l.wake, roomCame: l.RoomCame, size: newBatchSize(),
+		wake: l.wake, roomCame: l.RoomCame, rows: batchRowsMax,
 	}
 	if l.queue.keys.most > 0 {
 		d.turns = &keyTurns{base: l.base, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame}
@@ -57,30 +58,22 @@ func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
 // loop dispatches until ctx ends or the lease is not trusted any more.
 func (d *dispatcher) loop(ctx context.Context) {
 	defer d.admitNone()
+	var last found
 	for ctx.Err() == nil && d.lease.Trusted() {
 		turn := time.Now()
 		if !d.starts.allowedAt(turn) {
 			d.awaitAllowed(ctx)
 			continue
 		}
-		d.tidy(ctx, turn)
-		batch, spare := d.pickBatch()
-		if len(batch) > 0 {
-			d.markAndStart(ctx, batch)
-		} else if spare.picked == 0 {
-			d.awaitWork(ctx, spare)
+		if last.apart > 0 {
+			d.lookApart(ctx)
 		}
-	}
-}
-
-// tidy serves the rows that are in memory already, before others are picked.
-func (d *dispatcher) tidy(ctx context.Context, turn time.Time) {
-	if d.workers.keepWaiting() {
-		d.workers.start(d.Clock.Now())
-		d.giveBackSurplus(turn)
-	}
-	if _, apart := d.queue.waits(); apart > 0 {
-		d.lookApart(ctx)
+		var batch []*task
+		if batch, last = d.pickBatch(turn); len(batch) > 0 {
+			d.markAndStart(ctx, batch)
+		} else if last.picked == 0 {
+			d.awaitWork(ctx, last)
+		}
 	}
 }
 
@@ -96,43 +89,53 @@ func (d *dispatcher) lookApart(ctx context.Context) {
 }
 
 // pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. They are as many as
-// there is room for, and all admissions admit them.
-func (d *dispatcher) pickBatch() (batch []*task, s spare) {
+// there is room for, and all admissions admit them. Marked tasks that can start go first.
+func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
+	now := d.Clock.At(time.Now())
+	if f.marked = d.workers.start(now); f.marked {
+		d.giveBackSurplus(turn)
+	}
 	for _, a := range d.admissions {
 		a.begin()
 	}
 	var idle int
-	if unsettled := d.settler.waiting(); unsettled <= unsettledMax {
-		s.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
+	if unsettled := int(d.settler.unwritten.Load()); unsettled <= unsettledMax {
+		f.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
 	}
-	now := d.Clock.Now()
-	batch, blocked := d.queue.pick(now, 0, min(s.room, d.size.rows), idle)
-	if len(batch) == 0 && s.room > 0 && !blocked { // without room, early rows would start before the rows that are due already
-		if rows, _ := d.queue.waits(); rows > 0 {
-			batch = d.pickEarly(now, &s)
-		}
+	batch, f.left = d.queue.pick(now, 0, min(f.room, d.rows), idle)
+	switch {
+	case f.blocked:
+		f.room = 0 // until a worker ends, which wakes us
+	case len(batch) == 0 && f.rows > 0 && f.room > 0: // without room, early rows would start before the rows that are due already
+		batch = d.pickEarly(now, &f)
 	}
-	if blocked {
-		s.room = 0 // until a worker ends, which wakes us
-	}
-	if s.picked = len(batch); s.picked > 0 {
+	if f.picked = len(batch); f.picked > 0 {
 		ground.Signal(d.roomCame)
 	}
 	for _, a := range d.admissions {
-		batch = a.admit(batch, s)
+		batch = a.admit(batch, f)
 	}
-	return batch, s
+	return batch, f
+}
+
+// found is what a turn has found.
+type found struct {
+	left             // what waits and was not picked
+	marked      bool // marked tasks go on waiting
+	room, early int  // for marks; of rows that are not due yet
+	picked      int
+	ahead       bool // what was picked is not due yet
 }
 
 // pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
-func (d *dispatcher) pickEarly(now int64, s *spare) (batch []*task) {
+func (d *dispatcher) pickEarly(now int64, f *found) (batch []*task) {
 	if d.turns == nil {
-		s.early = d.workers.roomForEarly()
+		f.early = d.workers.roomForEarly()
 	}
-	if s.early > 0 {
-		batch, _ = d.queue.pick(now, markedEarly.Milliseconds(), min(s.early, d.size.rows), s.early)
+	if f.early > 0 {
+		batch, f.left = d.queue.pick(now, markedEarly.Milliseconds(), min(f.early, d.rows), f.early)
 	}
-	s.ahead = len(batch) > 0
+	f.ahead = len(batch) > 0
 	return batch
 }
 
@@ -158,11 +161,15 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
 		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			d.workers.start(d.Clock.Now(), marked...)
+			d.workers.start(d.Clock.At(time.Now()), marked...)
 			marked = nil
 		}
 	}
-	d.size.after(ok)
+	if ok {
+		d.rows = min(batchRowsMax, 2*d.rows)
+	} else {
+		d.rows = smaller(d.rows)
+	}
 	if ok || any {
 		d.again = ground.Backoff{}
 		return
@@ -181,7 +188,7 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 		d.marker.takeBack(d.lease, t)
 	}
 	var again <-chan time.Time
-	if d.queue.inMemory() > 0 {
+	if d.queue.InMemory() > 0 {
 		timer := time.NewTimer(WatchEvery)
 		defer timer.Stop()
 		again = timer.C
@@ -201,21 +208,19 @@ func (d *dispatcher) giveBackSurplus(turn time.Time) {
 }
 
 // awaitWork waits until a row falls due or something has changed.
-func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
+func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 	wait := time.Hour
-	if d.cfg.RatePerSecond > 0 || d.workers.keepWaiting() {
+	if f.marked || d.cfg.RatePerSecond > 0 {
 		wait = min(d.workers.admitsIn(), d.nextMarked())
 	}
 	for _, a := range d.admissions {
-		wait = min(wait, a.in(s))
+		wait = min(wait, a.in(f))
 	}
 	var permitted chan struct{} // nil: no suspect waits for the permit
-	if rows, apart := d.queue.waits(); apart > 0 {
+	if f.rows > 0 {
 		var in time.Duration
-		in, permitted = d.nextApart()
-		wait = min(wait, in, d.nextWaiting(s))
-	} else if rows > 0 {
-		wait = min(wait, d.nextWaiting(s))
+		in, permitted = d.nextWaiting(f)
+		wait = min(wait, in)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -228,22 +233,21 @@ func (d *dispatcher) awaitWork(ctx context.Context, s spare) {
 	}
 }
 
-// nextWaiting is how long until a row falls due for which there is room.
-func (d *dispatcher) nextWaiting(s spare) time.Duration {
+// nextWaiting is how long until a row falls due for which there is room, or rows are to be looked at that wait apart. If a suspect waits for
+// the permit only, the permit's place is returned.
+func (d *dispatcher) nextWaiting(f found) (wait time.Duration, permitted chan struct{}) {
+	wait = time.Hour
 	ahead := int64(0)
-	if s.early > 0 {
+	if f.early > 0 {
 		ahead = markedEarly.Milliseconds()
 	}
-	if due, ok := d.queue.nextDue(ahead); ok && s.room > 0 {
-		return d.until(due)
+	if due, ok := d.queue.nextDue(ahead); ok && f.room > 0 {
+		wait = d.until(due)
 	}
-	return time.Hour
-}
-
-// nextApart is how long until rows are to be looked at that wait apart. If a suspect waits for the permit only, the permit's place is
-// returned.
-func (d *dispatcher) nextApart() (wait time.Duration, permitted chan struct{}) {
-	wait = d.queue.lookAtLockedIn(time.Now())
+	if f.apart == 0 {
+		return wait, nil
+	}
+	wait = min(wait, d.queue.lookAtLockedIn(time.Now()))
 	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
@@ -365,8 +369,14 @@ func (l *Line) runHeeding(life context.Context, tasks []*task) {
 	})
 	defer looking.Wait()
 	defer close(over)
-	l.workers.runHere(tasks)
+	l.workers.pool = caller{}
+	l.workers.start(math.MaxInt64, tasks...)
 }
+
+// caller is a pool of one goroutine, whichever asks for a worker.
+type caller struct{}
+
+func (caller) Submit(work func()) error { work(); return nil }
 
 // settleAll writes all outcomes that wait.
 func (l *Line) settleAll(ctx context.Context) error {

@@ -42,7 +42,7 @@
 // nothing on its side can prevent that. Then the job may run twice; if the next holder has marked the row, the first run's outcome is dropped.
 //
 // Pauses and cancellations are asked for twice a second (package cluster; cancels.go). A worker checks the last answers right before a run
-// (mayStart); then observers hear of the run, and the handler is called.
+// (begin); then observers hear of the run, and the handler is called.
 //
 // # Limits
 //

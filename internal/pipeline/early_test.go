@@ -39,7 +39,7 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 		{time.Minute, 10, 7, 0, "more are ready than there should be"},
 	} {
 		l := lineOf(1)
-		l.cfg.WorkerPoolCapacity, l.workers.runTakes, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
+		l.workers.most, l.workers.runTakes, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
 		if got := l.workers.roomForEarly(); got != c.want {
 			t.Errorf("%d, want %d: %s", got, c.want, c.what)
 		}
@@ -50,10 +50,10 @@ func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 	for what, cfg := range map[string]queue_job.Config{"rate": {RatePerSecond: 1000, RateBurst: 10}, "key": {MaxPerKey: 1}} {
 		l := lineOf(1)
 		l.cfg = cfg
-		l.cfg.WorkerPoolCapacity = 10
+		l.workers.most = 10
 		l.workers.gate, l.queue.keys = newGate(&l.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
 		l.queue.offer(timed(1, l.Clock.Now()+50))
-		if batch, s := newDispatcher(l, lease).pickBatch(); s.room == 0 || s.early != 0 || len(batch) > 0 {
+		if batch, s := newDispatcher(l, lease).pickBatch(time.Now()); s.room == 0 || s.early != 0 || len(batch) > 0 {
 			t.Errorf("%s: room for %d, of %d; %d are picked", what, s.early, s.room, len(batch))
 		}
 	}
@@ -128,7 +128,7 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 		{"a rate would, and the workers do", second, time.Hour, 0, 10, 0, &gate{}, 0, second},
 	} {
 		l, now := lineOf(1), time.Now()
-		l.cfg.WorkerPoolCapacity, l.workers.alive, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
+		l.workers.most, l.workers.alive, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
 		for range 500 {
 			l.workers.ready = append(l.workers.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}
@@ -143,13 +143,13 @@ func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
 		l.workers.start(l.Clock.Now(), &task{dueMillis: 5_000_050})
-		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 0 {
+		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.unwritten.Load() != 0 {
 			t.Fatal("it went back before")
 		}
 		l.Clock = &ground.Clock{}
 		l.Clock.Reading(1400, time.Now(), time.Now())
-		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.waiting() != 1 || len(l.workers.early) != 0 {
-			t.Fatalf("%d go back, %d stay", l.settler.waiting(), len(l.workers.early))
+		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.unwritten.Load() != 1 || len(l.workers.early) != 0 {
+			t.Fatalf("%d go back, %d stay", l.settler.unwritten.Load(), len(l.workers.early))
 		}
 	})
 }
@@ -185,7 +185,7 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 // dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *Line, stop func()) {
 	l = lineAt(5_000_000)
-	l.Jobs, l.workers.pool, l.cfg.WorkerPoolCapacity = table, goroutines{}, 10
+	l.Jobs, l.workers.pool, l.workers.most = table, goroutines{}, 10
 	l.RoomCame, l.Permit, l.about = make(chan struct{}, 1), NewPermit(), t.Context()
 	l.allow(365 * 24 * time.Hour)
 	l.runner.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
@@ -287,7 +287,7 @@ func TestWhatGoesBackGoesWhereItStoodHoweverFullTheQueueIs(t *testing.T) {
 		next := uint64(1)
 		feed := func(millis int) {
 			for range millis {
-				for room, _ := l.queue.room(0, false); room > 0; room-- {
+				for room, _ := l.queue.Lane(0, false); room > 0; room-- {
 					l.offer(lease, &store.Row{ID: next, CreateTime: 1})
 					next++
 				}

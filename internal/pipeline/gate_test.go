@@ -30,7 +30,7 @@ func TestWithoutLimitsThereIsNoGate(t *testing.T) {
 		t.Fatal("there is one")
 	}
 	l := lineOf(1)
-	l.cfg.WorkerPoolCapacity = 2000
+	l.workers.most = 2000
 	if rows, _ := l.workers.room(0, inFlightMax); rows != batchRowsMax || l.workers.admitsIn() < time.Minute {
 		t.Fatalf("room for %d marks, and the next look is in %v", rows, l.workers.admitsIn())
 	}

@@ -265,7 +265,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 		q.keys.leave(t)
 		if t.suspect {
 			t.dueMillis = now + ground.RetryLongest.Milliseconds()
-			q.push(t)
+			q.put(t)
 		} else {
 			q.park(t)
 		}
@@ -371,14 +371,14 @@ type keyTurns struct {
 
 func (k *keyTurns) begin() {}
 
-func (k *keyTurns) admit(picked []*task, _ spare) (may []*task) {
+func (k *keyTurns) admit(picked []*task, _ found) (may []*task) {
 	if may = k.mayMark(picked); len(may) == 0 {
 		ground.Signal(k.roomCame) // rows were parked, or went back to the table
 	}
 	return may
 }
 
-func (k *keyTurns) in(spare) time.Duration { return time.Hour }
+func (k *keyTurns) in(found) time.Duration { return time.Hour }
 
 func (k *keyTurns) back() {}
 

@@ -119,10 +119,10 @@ func TestRowsThatWaitForTheirKeysTakeRoomAndLeaveHalfOfItToOthers(t *testing.T) 
 	if q.keys.rows != limit/2 {
 		t.Fatalf("%d rows wait for their keys, want %d", q.keys.rows, limit/2)
 	}
-	if turnedAway != 100*limit-10-limit/2 || q.inMemory() != 10+limit/2 {
-		t.Fatalf("%d went back to the table, %d are in memory", turnedAway, q.inMemory())
+	if turnedAway != 100*limit-10-limit/2 || q.InMemory() != 10+limit/2 {
+		t.Fatalf("%d went back to the table, %d are in memory", turnedAway, q.InMemory())
 	}
-	if room, _ := q.room(0, false); room != limit/2 {
+	if room, _ := q.Lane(0, false); room != limit/2 {
 		t.Fatalf("room for %d", room)
 	}
 	if !q.offer(keyed(1<<40, "another")) {
@@ -209,7 +209,7 @@ func TestWhereAKeyHasNoPendingRowsIsRememberedUntilOneComesThere(t *testing.T) {
 	if _, from, _ := q.remembered([]string{"a"}); from != 7 {
 		t.Fatalf("from %d on", from)
 	}
-	q.clear()
+	q.Forget()
 	if known, _, _ := q.remembered([]string{"a", "b"}); len(known) != 0 {
 		t.Fatalf("known %v after the ids began anew", known)
 	}
@@ -233,9 +233,9 @@ func TestClearForgetsWhatWaitsForItsKeyAndKeepsThePlacesOfWhatRuns(t *testing.T)
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"), keyed(4, "b"))
 	running := q.picked(0, 9)
 	q.forget(running[1]) // 4 has the slot of b, and waits to be picked
-	q.clear()
-	if q.inMemory() != 1 || q.keys.rows != 0 || len(q.keys.taken) != 1 {
-		t.Fatalf("%d in memory, %d parked, slots %v", q.inMemory(), q.keys.rows, q.keys.taken)
+	q.Forget()
+	if q.InMemory() != 1 || q.keys.rows != 0 || len(q.keys.taken) != 1 {
+		t.Fatalf("%d in memory, %d parked, slots %v", q.InMemory(), q.keys.rows, q.keys.taken)
 	}
 	q.offer(keyed(2, "a"))
 	expectIDs(t, q.picked(0, 9))
@@ -276,7 +276,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 				q.refused(now, others, ground.RetryFirst)
 			case 3:
 				if r.IntN(20) == 0 {
-					q.clear()
+					q.Forget()
 				}
 				firsts := map[string]uint64{}
 				for _, key := range q.parkedKeys(2) {

@@ -99,8 +99,8 @@ func onLongBacklog(t *testing.T, term int64, test func(t *testing.T, b *longBack
 func (b *longBacklog) goOn() {
 	time.Sleep(2 * time.Second) // virtual
 	synctest.Wait()
-	b.table.rows = slices.DeleteFunc(b.table.rows, func(row store.Row) bool { return b.queue.knows(row.ID) })
-	b.queue.clear()
+	b.table.rows = slices.DeleteFunc(b.table.rows, func(row store.Row) bool { return b.queue.Knows(row.ID) })
+	b.queue.Forget()
 	ground.Signal(b.RoomCame)
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
@@ -128,13 +128,13 @@ func TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone(t *testing.T) {
 		b.Heed(Remains{Terms: []int64{theirs}})
 		b.backlog.Fell()
 		b.goOn()
-		if b.queue.knows(b.first) || b.queue.inMemory() == 0 {
-			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", b.queue.inMemory(), b.queue.knows(b.first))
+		if b.queue.Knows(b.first) || b.queue.InMemory() == 0 {
+			t.Errorf("%d rows in memory; one of them runs elsewhere: %v", b.queue.InMemory(), b.queue.Knows(b.first))
 		}
 		b.Heed(Remains{}) // its holder is gone
 		pages := b.table.pages.Load()
 		b.goOn()
-		if !b.queue.knows(b.first) {
+		if !b.queue.Knows(b.first) {
 			t.Error("a row that was passed over waits for the next round of its lane")
 		}
 		b.goOn()
@@ -152,7 +152,7 @@ func TestARowWhoseMarkIsTakenBackUnderARestDoesNotWaitForTheEndOfTheRest(t *test
 		b.backlog.Fell()
 		b.goOn()
 		b.table.rows[0].Term = 0
-		for began := time.Now(); !b.queue.knows(b.first); b.goOn() {
+		for began := time.Now(); !b.queue.Knows(b.first); b.goOn() {
 			if time.Since(began) > 20*time.Second {
 				t.Fatal("it waits for the next round of its lane")
 			}
@@ -204,7 +204,7 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 		t.Run(name, func(t *testing.T) {
 			onLongBacklog(t, 0, func(t *testing.T, b *longBacklog) {
 				leaves(t, b, b.takeOut(t))
-				for began := time.Now(); !b.queue.knows(b.first); b.goOn() {
+				for began := time.Now(); !b.queue.Knows(b.first); b.goOn() {
 					if time.Since(began) > 10*time.Second {
 						t.Fatal("it waits for the next round of its lane")
 					}

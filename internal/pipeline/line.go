@@ -89,7 +89,7 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	l.queue = newQueue(l.cfg.QueueMaxSize, p.Reads)
 	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
 	l.queue.overflow = backlog.Fell
-	l.workers = workers{cfg: &l.cfg, pool: pool, work: l.runner.work, wake: l.wake}
+	l.workers = workers{cfg: &l.cfg, most: l.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
 	l.workers.places = newPlaces(p.Quota, &l.workers)
 	l.settler = newSettler(l, p.Permit, p.Errlog, l.wake)
 	l.marker = marker{base: b, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
@@ -139,13 +139,13 @@ func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *que
 // Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
 func (l *Line) Hold(lease *keeper.Lease) held {
 	l.Log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
-	l.queue.clear()
+	l.queue.Forget()
 	l.workers.newGate()
 	l.starts.forget()
 	l.counts.begin()
 	l.held.Store(lease)
 	l.tellLease(true)
-	return held{l, lease}
+	return held{l.queue, l, lease}
 }
 
 // Source brings the rows that a line is offered under a lease.
@@ -172,7 +172,7 @@ func (l *Line) Serve(ctx context.Context, lease *keeper.Lease, rows Source, besi
 	rows.End()
 	l.tellLease(false)
 
-	l.queue.clear()
+	l.queue.Forget()
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
@@ -189,7 +189,7 @@ func (l *Line) tellLease(held bool) {
 // quiet reports whether nothing is marked or runs, and every outcome is written.
 func (l *Line) quiet() bool { return quiet(&l.workers, l.settler) }
 
-func quiet(w *workers, s *settler) bool { return w.quiet() && s.waiting() == 0 }
+func quiet(w *workers, s *settler) bool { return w.quiet() && s.unwritten.Load() == 0 }
 
 func (l *Line) tellUnnoted() {
 	if n := l.settler.log.unnoted(); n > 0 {
@@ -213,15 +213,10 @@ func await(ctx context.Context, wake <-chan struct{}, so func() bool) bool {
 func (l *Line) Heed(r Remains) {
 	l.remains.Store(&r)
 	l.backlog.HeedTerms(r.Terms)
-	if l.workers.lend(l.lentFor(r)) {
+	part := share.Part(max(0, l.whole-r.Earlier), l.Layout.Shards(), l.Shard)
+	if l.workers.limit(max(0, part-r.Running)) {
 		ground.Signal(l.wake)
 	}
-}
-
-// lentFor is how many of the line's workers stand for runs elsewhere.
-func (l *Line) lentFor(r Remains) int {
-	part := share.Part(max(0, l.whole-r.Earlier), l.Layout.Shards(), l.Shard)
-	return l.cfg.WorkerPoolCapacity - max(0, part-r.Running)
 }
 
 // runsElsewhere reports whether a row's mark was made under a term that was given away, and under which its job still runs, or
@@ -267,7 +262,7 @@ func (l *Line) Hear(paused bool, sent time.Time, took time.Duration) {
 
 // ForgetWaiting forgets the rows that wait in memory.
 func (l *Line) ForgetWaiting() {
-	l.queue.clear()
+	l.queue.Forget()
 	ground.Signal(l.wake)
 }
 
@@ -317,8 +312,9 @@ func (l *Line) AwaitWritten() bool {
 	return true
 }
 
-// held is a line whose lease this process holds. It is the sink of the rows that are found for the lease.
+// held is a line whose lease this process holds. It is the sink of the rows that are found for the lease, as its queue is, but for Offer.
 type held struct {
+	*queue
 	line  *Line
 	lease *keeper.Lease
 }
@@ -330,11 +326,11 @@ const shownAgain = 3 * time.Second
 
 // Offer takes a pending row into the queue. It reports false if there is no room; then a later load brings the row.
 func (h held) Offer(row *store.Row) (accepted bool) {
-	t := &task{Row: *row, dueMillis: row.StartTime * 1000}
-	if t.wasLost() && !h.runsAgain(t) {
+	t := &task{Row: *row, dueMillis: row.StartTime * 1000, wasLost: row.Lost > 0 || row.Term != 0}
+	if t.wasLost && !h.runsAgain(t) {
 		return true
 	}
-	if !h.line.queue.offer(t) {
+	if !h.offer(t) {
 		h.line.backlog.Fell()
 		return false
 	}
@@ -350,7 +346,7 @@ func (h held) runsAgain(t *task) bool {
 	}
 	lost := lostIfMarked(&t.Row, h.lease.Term)
 	if lostTooOften(&h.line.cfg, lost) && lost > t.Lost {
-		if h.line.queue.register(t) {
+		if h.register(t) {
 			h.line.settler.failLost(t, h.lease)
 		}
 		return false
@@ -369,11 +365,3 @@ func lostIfMarked(row *store.Row, term int64) int16 {
 	}
 	return row.Lost
 }
-
-func (h held) Knows(id uint64) bool           { return h.line.queue.knows(id) }
-func (h held) Room() (lowest int32, all bool) { return h.line.queue.leastWithRoom() }
-func (h held) Lane(priority int32, timed bool) (now, most int) {
-	return h.line.queue.room(priority, timed)
-}
-func (h held) InMemory() int { return h.line.queue.inMemory() }
-func (h held) Forget()       { h.line.queue.clear() }

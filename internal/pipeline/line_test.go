@@ -48,7 +48,9 @@ func processOf(log logger.Logger) *Process {
 var lease = &keeper.Lease{Term: 7}
 
 // offer offers a row to the line under a lease.
-func (l *Line) offer(lease *keeper.Lease, row *store.Row) bool { return held{l, lease}.Offer(row) }
+func (l *Line) offer(lease *keeper.Lease, row *store.Row) bool {
+	return held{l.queue, l, lease}.Offer(row)
+}
 
 func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {
 	l := lineOf(1)
@@ -80,7 +82,7 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 				t.Fatal("no room")
 			}
 		}
-		got := map[string]int{"among others": len(l.queue.picked(1e15, 9)), "alone": len(l.queue.suspects), "failed": l.settler.waiting()}
+		got := map[string]int{"among others": len(l.queue.picked(1e15, 9)), "alone": len(l.queue.suspects), "failed": l.Unwritten()}
 		if got[c.want] != 1 || got["among others"]+got["alone"]+got["failed"] != 1 {
 			t.Errorf("%s: %v, want it %s", c.name, got, c.want)
 		}
@@ -120,17 +122,17 @@ func TestAnOutcomeWaitsUntilItIsWrittenAndAFailedOneLetsOthersPass(t *testing.T)
 			}
 			return slices.Clone(batch)
 		}
-		l.settler.size.rows = 3
+		l.settler.rows = 3
 		first := take(1, 2, 3)
 		term := first[0].act.term
 		first[1].tries, first[1].cut = againFinds+1, true
 		l.settler.keep(unwritten{tried: first[:2], cut: time.Second}) // 3 is written
-		if n := l.settler.waiting(); n != 4 || !l.settler.owes(term) {
+		if n := l.settler.unwritten.Load(); n != 4 || !l.settler.owes(term) {
 			t.Fatalf("%d waiting", n)
 		}
 		take(1) // apart from the others, and by turns; the one that was tried least goes first
 		l.settler.keep(unwritten{})
-		l.settler.size.rows = 1
+		l.settler.rows = 1
 		take(4)
 		l.settler.keep(unwritten{})
 		l.settler.keep(unwritten{tried: take(2), cut: time.Second})

@@ -44,28 +44,35 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 		doing = "mark a job"
 	}
 	m.Errlog.On(lease.Context(), doing, err)
-	if err == nil && marked == len(batch) {
-		var runs []run
-		for i, t := range batch {
-			if len(runs) == 0 {
-				runs = make([]run, min(len(batch)-i, runsTogether))
-			}
-			lost := t.Lost
-			if t.wasLost() {
-				lost = lostIfMarked(&t.Row, lease.Term)
-			}
-			m.nowOurs(t, &runs[0], lease, t.Attempts+1, lost)
-			runs = runs[1:]
-		}
-		ours = batch
-	} else {
-		ours = m.markedFor(lease, batch, sent, err)
+	ours = batch
+	var told map[uint64]store.Marked // by the table, if the answer does not say it all
+	if err != nil || marked != len(batch) {
+		ours, told = m.markedFor(lease, batch, sent, err)
 	}
 	if m.doubts.any.Load() {
 		m.doubts.resolve(ours...)
 	}
-	for _, t := range ours {
+	var runs []run
+	for i, t := range ours {
+		if len(runs) == 0 {
+			runs = make([]run, min(len(ours)-i, runsTogether))
+		}
+		now, known := told[t.ID]
+		if !known {
+			now.Attempts, now.Lost = t.Attempts+1, t.Lost
+			if t.Term != 0 {
+				now.Lost = lostIfMarked(&t.Row, lease.Term)
+			}
+		}
+		if now.Lost > t.Lost { // the log hears of that
+			m.lost(t, lease)
+		}
+		t.run, runs = &runs[0], runs[1:]
+		t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, now.Attempts, now.Lost
 		t.seen.Store(&sent)
+		if m.cfg.OrderedByKey {
+			m.queue.remember(t)
+		}
 	}
 	if ctx.Err() != nil {
 		m.settler.undo(lease, ours...)
@@ -74,8 +81,8 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	return ours, err == nil
 }
 
-// markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows.
-func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task) {
+// markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.
+func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task, marked map[uint64]store.Marked) {
 	marked, errBack := m.readBack(lease, batch)
 	if errBack != nil { // the lease is over, and the answer is not known
 		m.doubts.resolve(batch...)
@@ -83,19 +90,18 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 			t.Attempts++ // if it is marked
 		}
 		m.settler.undo(lease, batch...)
-		return nil
+		return nil, nil
 	}
 	undone := conn.IsRolledBack(err)
 	var rest []*task
 	for _, t := range batch {
-		switch row, ok := marked[t.ID]; {
+		switch _, ok := marked[t.ID]; {
 		case !ok:
 			rest = append(rest, t)
 		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
 			t.dueMillis = max(t.dueMillis, m.Clock.Now()+shownAgain.Milliseconds())
 			m.queue.back(t)
 		default:
-			m.nowOurs(t, new(run), lease, row.Attempts, row.Lost)
 			ours = append(ours, t)
 		}
 	}
@@ -116,7 +122,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 		}
 		m.passedOver(lease, rest)
 	}
-	return ours
+	return ours, marked
 }
 
 // readClock reads the database's clock anew: somebody may have set it.
@@ -151,18 +157,6 @@ func (m *marker) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64
 		return err
 	})
 	return marked, err
-}
-
-// nowOurs notes on a task that it bears our term. If an earlier run of it was lost, the log hears of that.
-func (m *marker) nowOurs(t *task, r *run, lease *keeper.Lease, attempts int32, lost int16) {
-	if lost > t.Lost {
-		m.lost(t, lease)
-	}
-	t.run, r.lease = r, lease
-	t.Term, t.Attempts, t.Lost = lease.Term, attempts, lost
-	if m.cfg.OrderedByKey {
-		m.queue.remember(t)
-	}
 }
 
 // passedOver finds out what became of tasks that were not marked, or that are locked. If a row is still as it was read, it is locked, or the
@@ -219,19 +213,10 @@ func alike(batch []*task) (groups [][]*task) {
 	return fewLong(groups)
 }
 
-// batchSize is how many rows go into one statement. A single row may make it fail, if business code has locked the row or a
-// trigger refuses it. So after a failure, statements are smaller, until the other rows get past that row.
-type batchSize struct{ rows int }
-
-func newBatchSize() batchSize { return batchSize{batchRowsMax} }
-
-func (b *batchSize) after(ok bool) {
-	if ok {
-		b.rows = min(batchRowsMax, 2*b.rows)
-	} else {
-		b.rows = max(1, b.rows/8)
-	}
-}
+// smaller is how many rows go into one statement after one has failed. A single row may make it fail, if business code has locked the row or
+// a trigger refuses it. So after each failure, statements are smaller, until the other rows get past that row; and twice as large after each
+// success.
+func smaller(rows int) int { return max(1, rows/8) }
 
 func idsOf(tasks []*task) []uint64 {
 	ids := make([]uint64, len(tasks))

@@ -25,9 +25,6 @@ type verdict struct {
 	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }
 
-// final reports whether the job is over.
-func (v verdict) final() bool { return !v.status.Pending() }
-
 // decide turns what a handler did, and how often the job had been retried before, into a verdict. A status that the
 // handler set wins over its error.
 func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, err error) verdict {
@@ -151,6 +148,8 @@ func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 		return r.judgeError(t, cause)
 	case bridge.QueueJob.Completed(&t.job):
 		return r.judgeCompleted(t, cause)
+	case t.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
+		return verdict{status: queue_job.JobStatusSuccess}, false
 	default:
 		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
 	}

@@ -63,8 +63,8 @@ func TestWhatAHandlerDidDecidesItsJob(t *testing.T) {
 			if got != column.want {
 				t.Errorf("status %v, error %v, NeedRetry %v, %d of 3 retries: %s, want %s", row.status, row.err, column.needRetry, column.retries, got, column.want)
 			}
-			if wantFinal := !strings.Contains(column.want, "after"); v.final() != wantFinal {
-				t.Errorf("%s: final %v", got, v.final())
+			if wantFinal := !strings.Contains(column.want, "after"); v.status.Pending() == wantFinal {
+				t.Errorf("%s: final %v", got, !v.status.Pending())
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestWhateverDidNotSucceedHasAReason(t *testing.T) {
 func TestAnInterruptedRunIsNotCountedAndRunsAgainAtOnce(t *testing.T) {
 	v := interrupted(errors.New("runner stopped"), errors.New("connection closed"))
 	want := verdict{status: queue_job.JobStatusRetry, reason: "runner stopped: connection closed"}
-	if v != want || v.final() {
+	if v != want || !v.status.Pending() {
 		t.Fatalf("%+v", v)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -100,7 +99,7 @@ type Jobs interface {
 // that waited in memory may start before that.
 func (b *base) jobOf(t *task) queue_job.Job {
 	fellDue := t.DueSecond()
-	if t.timed() {
+	if t.dueMillis > 0 {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
 	return queue_job.Job{
@@ -109,16 +108,6 @@ func (b *base) jobOf(t *task) queue_job.Job {
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
 	}
-}
-
-// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
-// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
-func (b *base) waited(t *task) time.Duration {
-	due := (t.CreateTime + 1) * 1000
-	if t.StartTime > t.CreateTime {
-		due = min(t.StartTime*1000, t.dueMillis)
-	}
-	return max(t.started.Sub(t.since), time.Duration(b.Clock.At(t.started)-due)*time.Millisecond)
 }
 
 // tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
@@ -138,18 +127,13 @@ func (b *base) tellSettled(t *task, v verdict) {
 	}
 }
 
-// aboutRun is the context of log lines about a run.
-func (b *base) aboutRun(t *task) context.Context {
-	return attributes.Later(b.newContext(), t)
-}
-
-// newContext is the context of what is said about a run, before it says about which.
-func (b *base) newContext() context.Context {
+// aboutRun is the context of log lines about a run, or about the runs of a call.
+func (b *base) aboutRun(run slog.LogValuer) context.Context {
 	ctx := b.Log.GetNewContext(b.cfg.ServiceName)
-	if b.Tables.known() {
+	if several := b.Tables.Several; several != nil && several.Load() {
 		ctx = logger.With(ctx, slog.String("tables", b.Tables.Name))
 	}
-	return ctx
+	return attributes.Later(ctx, run)
 }
 
 // AboutType has the log say which type a context is about.
@@ -163,15 +147,12 @@ type TableSet struct {
 	Several *atomic.Bool // whether the engine has several sets; nil: it has one
 }
 
-// known reports whether it has to be said.
-func (s TableSet) known() bool { return s.Several != nil && s.Several.Load() }
-
 // About has the log say which tables a context is about, as soon as there are several sets.
 func (s TableSet) About(ctx context.Context) context.Context { return attributes.Later(ctx, s) }
 
 // LogValue is nothing as long as there is one set.
 func (s TableSet) LogValue() slog.Value {
-	if !s.known() {
+	if s.Several == nil || !s.Several.Load() {
 		return slog.GroupValue()
 	}
 	return slog.GroupValue(slog.String("tables", s.Name))

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 	"sync"
@@ -62,31 +63,37 @@ func newQueue(limit int, reads reads) *queue {
 func (q *queue) offer(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flush()
+	if len(q.departed) > 0 {
+		q.flush()
+	}
 	if changes, ok := q.known[t.ID]; ok {
 		if t.Changes > changes {
 			q.replace(t)
 		}
 		return true
 	}
-	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
+	if q.waiting >= q.perLane && q.roomIn(levelOf(t.Priority), t.dueMillis > 0) <= 0 {
 		return false
 	}
 	q.known[t.ID] = t.Changes
-	q.push(t)
+	q.put(t)
 	return true
 }
 
-func (q *queue) push(t *task) {
+// put puts a row where it belongs among those that wait: by its id or by its time.
+func (q *queue) put(t *task) {
 	q.waiting++
 	v := &q.levels[levelOf(t.Priority)]
-	switch {
+	switch n := len(v.fresh); {
 	case t.suspect:
 		q.suspects = append(q.suspects, t)
-	case t.timed():
+	case t.dueMillis > 0:
 		heap.Push(&v.timed, t)
-	default:
+	case n == 0 || v.fresh[n-1].ID < t.ID:
 		v.fresh = append(v.fresh, t)
+	default:
+		i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
+		v.fresh = slices.Insert(v.fresh, i, t)
 	}
 }
 
@@ -102,8 +109,8 @@ func (q *queue) register(t *task) bool {
 	return true
 }
 
-// knows reports whether a job is in memory, or was until a moment ago.
-func (q *queue) knows(id uint64) bool {
+// Knows reports whether a job is in memory, or was until a moment ago.
+func (q *queue) Knows(id uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
@@ -111,9 +118,9 @@ func (q *queue) knows(id uint64) bool {
 	return ok
 }
 
-// room is how many rows the lane takes now, and how many it takes when it is empty. For a level with few rows, the latter is
+// Lane is how many rows a lane takes now, and how many it takes when it is empty. For a level with few rows, the latter is
 // the level's own room: a page is worth loading even if little is left of the shared room.
-func (q *queue) room(priority int32, timed bool) (now, most int) {
+func (q *queue) Lane(priority int32, timed bool) (now, most int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	level := levelOf(priority)
@@ -124,39 +131,30 @@ func (q *queue) room(priority int32, timed bool) (now, most int) {
 	return now, q.perLane
 }
 
-// leastWithRoom returns the lowest priority down to which fresh rows find room, and whether all priorities do.
-func (q *queue) leastWithRoom() (priority int32, all bool) {
+// Room returns the lowest priority down to which fresh rows find room, and whether all priorities do.
+func (q *queue) Room() (lowest int32, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	priority = store.Priorities[0]
-	for i, p := range store.Priorities {
-		if !q.hasRoom(i, false) {
-			return priority, false
-		}
-		priority = p
+	if q.waiting < q.perLane { // wherever they do
+		return store.Priorities[levels-1], true
 	}
-	return priority, true
+	for i, p := range store.Priorities {
+		if q.roomIn(i, false) <= 0 {
+			return store.Priorities[max(0, i-1)], false
+		}
+		lowest = p
+	}
+	return lowest, true
 }
 
+// roomIn is how many more rows a lane takes. If fewer rows wait, wherever they do, than one lane may hold, all lanes take one.
 func (q *queue) roomIn(level int, timed bool) int {
 	v := &q.levels[level]
 	return min(q.perLane-v.lane(timed), max(q.limit-q.waiting, q.own-v.rows()))
 }
 
-// hasRoom reports whether a lane takes another row. All do if fewer rows wait, wherever they do, than one of them may hold.
-func (q *queue) hasRoom(level int, timed bool) bool {
-	return q.waiting < q.perLane || q.roomIn(level, timed) > 0
-}
-
-// waits is how many rows wait, and how many of them apart from those that are picked by turns: suspects, locked and parked ones.
-func (q *queue) waits() (rows, apart int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waiting, len(q.suspects) + len(q.locked) + q.keys.rows
-}
-
-// inMemory is how many rows are in memory, in whatever state.
-func (q *queue) inMemory() int {
+// InMemory is how many rows are in memory, in whatever state.
+func (q *queue) InMemory() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
@@ -167,50 +165,78 @@ func (q *queue) inMemory() int {
 // the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that
 // was in flight when a process died is taken only if it starts at once: it fails after a few such losses, so it must not be lost again
 // while it waits for a worker. If the next row is one of these and no worker is idle, the pick is blocked.
-func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, blocked bool) {
+func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, left left) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for long := 0; len(picked) < n && long < longRowsMax; {
-		v := q.next(now, ahead)
-		if v == nil {
+		t := q.next(now, ahead)
+		if t == nil {
 			break
 		}
-		t := v.pick(now, ahead)
-		if t.wasLost() {
-			if len(picked) >= idle {
-				v.putIn(t)
-				return picked, true
+		if t.wasLost {
+			if left.blocked = len(picked) >= idle; left.blocked {
+				q.put(t)
+				break
 			}
 			n = min(n, idle)
 		}
-		q.waiting--
-		if q.keys.most == 0 || q.keys.take(t) {
-			picked = append(picked, t)
-			if t.HasLong() {
-				long++
-			}
-		} else {
+		if q.keys.most > 0 && !q.keys.take(t) {
 			q.park(t)
+			continue
+		}
+		picked = append(picked, t)
+		if t.HasLong() {
+			long++
 		}
 	}
-	return picked, false
+	left.rows, left.apart = q.waiting, len(q.suspects)+len(q.locked)+q.keys.rows
+	return picked, left
 }
 
-// next is the level whose turn it is: the highest that has something due, unless a lower one has let enough pass.
-func (q *queue) next(now, ahead int64) (next *level) {
+// left is what a pick has left behind.
+type left struct {
+	rows    int // that wait …
+	apart   int // … of these, apart from those that are picked by turns: suspects, locked and parked ones
+	blocked bool
+}
+
+// next takes the row whose turn it is, or nil. It is a row of the highest level that has something due, unless a lower one has let enough
+// pass; and of the three lists of that level by turns.
+func (q *queue) next(now, ahead int64) *task {
+	var v *level
 	for i := range q.levels {
-		v := &q.levels[i]
+		is := &q.levels[i]
 		switch {
-		case !v.hasDue(now, ahead):
-		case next == nil:
-			next = v
+		case len(is.fresh)+len(is.unparked) == 0 && (len(is.timed) == 0 || is.timed[0].dueFrom(ahead) > now):
+		case v == nil:
+			v = is
 		default:
-			if v.passed++; v.passed > passes {
-				next = v
+			if is.passed++; is.passed > passes {
+				v = is
 			}
 		}
 	}
-	return next
+	if v == nil {
+		return nil
+	}
+	q.waiting--
+	for v.passed = 0; ; {
+		list := &v.fresh
+		switch v.turn++; v.turn % 3 {
+		case 0:
+			if len(v.timed) > 0 && v.timed[0].dueFrom(ahead) <= now {
+				return heap.Pop(&v.timed).(*task)
+			}
+			continue
+		case 2:
+			list = &v.unparked
+		}
+		if len(*list) > 0 {
+			first := (*list)[0]
+			(*list)[0], *list = nil, (*list)[1:]
+			return first
+		}
+	}
 }
 
 // pickSuspect takes one suspect that is due, or nil.
@@ -260,7 +286,7 @@ func (q *queue) back(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		q.putIn(t)
+		q.putBack(t)
 	}
 }
 
@@ -268,22 +294,17 @@ func (q *queue) back(tasks ...*task) {
 func (q *queue) backIfRoom(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.hasRoom(levelOf(t.Priority), t.timed()) {
+	if q.roomIn(levelOf(t.Priority), t.dueMillis > 0) <= 0 {
 		q.leave(t)
 		q.depart(t)
 		return false
 	}
-	q.putIn(t)
+	q.putBack(t)
 	return true
 }
 
-func (q *queue) putIn(t *task) {
-	q.waiting++
-	if t.suspect {
-		q.suspects = append(q.suspects, t)
-	} else {
-		q.levels[levelOf(t.Priority)].putIn(t)
-	}
+func (q *queue) putBack(t *task) {
+	q.put(t)
 	q.known[t.ID] = t.Changes
 	q.leaveWaiting(t)
 }
@@ -301,7 +322,7 @@ func (q *queue) replace(t *task) {
 		q.known[t.ID] = t.Changes
 		q.waiting--
 		t.hasSlot = old.hasSlot
-		q.push(t)
+		q.put(t)
 	}
 }
 
@@ -350,9 +371,6 @@ func (q *queue) depart(t *task) bool {
 
 // flush removes departed rows that no read under way can still show.
 func (q *queue) flush() {
-	if len(q.departed) == 0 {
-		return
-	}
 	_, oldest := q.reads.Span()
 	n := 0
 	for n < len(q.departed) && q.departed[n].read < oldest {
@@ -362,8 +380,8 @@ func (q *queue) flush() {
 	q.departed = q.departed[n:]
 }
 
-// clear forgets every waiting row.
-func (q *queue) clear() {
+// Forget forgets every waiting row.
+func (q *queue) Forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	gone := append(q.suspects, q.keys.clear()...)

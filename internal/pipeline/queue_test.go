@@ -129,11 +129,11 @@ func TestAQueueOfOneHoldsOne(t *testing.T) {
 	if q.offer(timed(2, 1)) {
 		t.Fatal("holds two")
 	}
-	if now, most := q.room(0, true); now != 0 || most != 1 {
+	if now, most := q.Lane(0, true); now != 0 || most != 1 {
 		t.Fatalf("room %d of %d", now, most)
 	}
 	q.picked(0, 1)
-	if now, _ := q.room(0, true); now != 1 {
+	if now, _ := q.Lane(0, true); now != 1 {
 		t.Fatal("a row that was picked still takes room")
 	}
 }
@@ -211,7 +211,7 @@ func TestARowThatRunsAgainStaysInMemoryIfThereIsRoom(t *testing.T) {
 	if q.backIfRoom(first) {
 		t.Fatal("more rows than the limit")
 	}
-	q.clear()
+	q.Forget()
 	q.offer(fresh(1)) // forgotten, so a read may bring it back
 	expectIDs(t, q.picked(0, 1), 1)
 }
@@ -222,8 +222,8 @@ func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 	for _, waiting := range []*task{fresh(2), timed(3, 1), suspect(4, 0)} {
 		q.offer(waiting)
 	}
-	q.clear()
-	if got := q.inMemory(); got != 1 {
+	q.Forget()
+	if got := q.InMemory(); got != 1 {
 		t.Fatalf("%d rows in memory, want the one that runs", got)
 	}
 	for id := range uint64(4) {
@@ -341,7 +341,7 @@ func TestTheNumberOfRowsThatWaitIsKept(t *testing.T) {
 				out = nil
 			case 9:
 				if dice.IntN(20) == 0 {
-					q.clear()
+					q.Forget()
 				}
 			default:
 				q.offer(one)
@@ -368,8 +368,8 @@ func changedTo(t *task, priority, changes int32) *task {
 func TestAWaitingRowThatWasChangedTakesItsNewPlace(t *testing.T) {
 	q := queueOf(t, 10, fresh(1), fresh(2), timed(3, 500), timed(4, 600))
 	for _, changed := range []*task{changedTo(fresh(2), 2, 1), changedTo(timed(4, 100), 0, 1), changedTo(timed(3, 900), 0, 2)} {
-		if !q.offer(changed) || q.inMemory() != 4 {
-			t.Fatalf("%d rows in memory", q.inMemory())
+		if !q.offer(changed) || q.InMemory() != 4 {
+			t.Fatalf("%d rows in memory", q.InMemory())
 		}
 	}
 	q.offer(fresh(2))                       // an old picture of the table

@@ -41,7 +41,7 @@ func onFloor(t *testing.T, places int, test func(f *floor)) {
 // line returns a line. Each of its jobs takes the given time.
 func (f *floor) line(jobType int32, takes time.Duration) *Line {
 	l := lineOf(1000)
-	l.cfg.JobType, l.cfg.WorkerPoolCapacity = jobType, 10
+	l.cfg.JobType, l.workers.most = jobType, 10
 	l.workers.pool, l.workers.places = unlimited{}, newPlaces(f.Quota, &l.workers)
 	l.runner.handler = func(context.Context, *queue_job.Job) error {
 		f.mu.Lock()
@@ -234,7 +234,7 @@ func (refusing) Submit(func()) error { return errors.New("released") }
 // Short jobs are marked ahead as far as their turns come soon.
 func TestMarksAreAsFarAheadAsTheTurnsAllow(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.workers.places, l.workers.alive = 10, newPlaces(NewQuota(1), &l.workers), 1
+	l.workers.most, l.workers.places, l.workers.alive = 10, newPlaces(NewQuota(1), &l.workers), 1
 	l.workers.runTakes, l.workers.ranLast = time.Millisecond, time.Now()
 	for _, c := range []struct {
 		turnTakes time.Duration

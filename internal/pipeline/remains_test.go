@@ -11,7 +11,7 @@ func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
 	l := lineOf(9)
 	row := store.Row{ID: 1, Term: 5, Lost: 2}
 	l.Heed(Remains{Terms: []int64{4, 5}})
-	if !l.offer(lease, &row) || l.queue.knows(1) || l.settler.waiting() != 0 {
+	if !l.offer(lease, &row) || l.queue.Knows(1) || l.settler.unwritten.Load() != 0 {
 		t.Error("it was taken in, or counted as lost")
 	}
 	l.Heed(Remains{}) // its holder is gone
@@ -22,11 +22,11 @@ func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
 
 func TestWhatRunsElsewhereTakesWorkersHere(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.whole = 3, 3
+	l.cfg.WorkerPoolCapacity, l.workers.most, l.whole = 3, 3, 3
 	capacity := func() int {
 		l.workers.mu.Lock()
 		defer l.workers.mu.Unlock()
-		return l.workers.capacity()
+		return l.workers.most
 	}
 	for _, c := range []struct{ elsewhere, capacity, signals int }{{0, 3, 0}, {2, 1, 1}, {2, 1, 0}, {5, 0, 1}, {0, 3, 1}} {
 		l.Heed(Remains{Running: c.elsewhere})
@@ -50,7 +50,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 		}
 	}
 	expect("at first", false, 0)
-	l.workers.makeReady(0, []*task{marked})
+	l.workers.ready = []*task{marked}
 	expect("marked", true, 0)
 	l.workers.alive, l.workers.coming = 1, 1
 	if call := l.workers.next(true); len(call) != 1 {
@@ -60,7 +60,7 @@ func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	l.workers.ended(marked, time.Time{})
 	expect("the worker is done with it", true, 0)
 	l.settler.undo(lease, marked)
-	l.workers.handedOver()
+	l.workers.ending.Add(-1)
 	expect("its outcome waits", true, 0)
 	l.settler.taken()
 	expect("its outcome is being written", true, 0)

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"log/slog"
@@ -20,6 +19,7 @@ type task struct {
 	store.Row
 	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
 	refused   int16 // marks that failed, as far as they lengthen its wait
+	wasLost   bool  // a process died with it in flight, or a mark would find that now
 	suspect   bool  // it was lost so often that it runs alone
 	alone     bool  // it runs as a suspect
 	hasSlot   bool  // it has a slot of its key (keys)
@@ -36,6 +36,7 @@ type run struct {
 	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
+	waited  time.Duration // for its start
 	begun   atomic.Bool   // the handler is about to be called, and the three above are set
 	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
 	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
@@ -51,16 +52,10 @@ type run struct {
 // runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
 const runsTogether = 4
 
-// timed reports whether the task waits for its time.
-func (t *task) timed() bool { return t.dueMillis > 0 }
-
-// wasLost reports whether a process died with the task in flight, or a mark would find that now.
-func (t *task) wasLost() bool { return t.Lost > 0 || t.Term != 0 }
-
 // dueFrom is when the task may be marked if rows may be that many milliseconds before their time. A row whose mark was refused waits for its
 // time, and so does a row that was lost: it may be why its process died.
 func (t *task) dueFrom(ahead int64) int64 {
-	if t.refused > 0 || t.wasLost() {
+	if t.refused > 0 || t.wasLost {
 		ahead = 0
 	}
 	return t.dueMillis - ahead
@@ -111,54 +106,6 @@ func (v *level) lane(timed bool) int {
 		return len(v.timed)
 	}
 	return len(v.fresh)
-}
-
-// hasDue reports whether a row waits that is due, or may be picked before.
-func (v *level) hasDue(now, ahead int64) bool {
-	return len(v.fresh)+len(v.unparked) > 0 || len(v.timed) > 0 && v.timed[0].dueFrom(ahead) <= now
-}
-
-// pick takes such a row, from the three lists by turns. It must have one (hasDue).
-func (v *level) pick(now, ahead int64) *task {
-	v.passed = 0
-	for {
-		v.turn++
-		switch v.turn % 3 {
-		case 0:
-			if len(v.timed) > 0 && v.timed[0].dueFrom(ahead) <= now {
-				return heap.Pop(&v.timed).(*task)
-			}
-		case 1:
-			if len(v.fresh) > 0 {
-				return shift(&v.fresh)
-			}
-		case 2:
-			if len(v.unparked) > 0 {
-				return shift(&v.unparked)
-			}
-		}
-	}
-}
-
-// putIn puts a row where it belongs among the others.
-func (v *level) putIn(t *task) {
-	if t.timed() {
-		heap.Push(&v.timed, t)
-	} else {
-		v.insert(t)
-	}
-}
-
-// insert puts a fresh row where it stands among the others.
-func (v *level) insert(t *task) {
-	i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
-	v.fresh = slices.Insert(v.fresh, i, t)
-}
-
-func shift(list *[]*task) (first *task) {
-	first, (*list)[0] = (*list)[0], nil
-	*list = (*list)[1:]
-	return first
 }
 
 // levelOf is the level in which rows of a priority wait, or the nearest one if the priority is out of range.

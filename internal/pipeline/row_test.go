@@ -69,7 +69,7 @@ func TestABacklogLeavesEachOtherLevelRoomOfItsOwn(t *testing.T) {
 			if other == backlog {
 				continue
 			}
-			now, most := q.room(other, false)
+			now, most := q.Lane(other, false)
 			if now != limit/16 || most != limit/16 {
 				t.Errorf("backlog %d: room for %d of %d rows of priority %d", backlog, now, most, other)
 			}
@@ -95,17 +95,17 @@ func TestALevelWithFewRowsIsLoadedWhileThereIsLittleRoomInCommon(t *testing.T) {
 			q.offer(of(-1, timed(id+1, 5)))
 		}
 	}
-	if now, most := q.room(1, true); now < min(most, page)/roomFraction {
+	if now, most := q.Lane(1, true); now < min(most, page)/roomFraction {
 		t.Errorf("room for %d of %d high rows is not worth a page", now, most)
 	}
-	if now, most := q.room(-1, true); now >= min(most, page)/roomFraction {
+	if now, most := q.Lane(-1, true); now >= min(most, page)/roomFraction {
 		t.Errorf("room for %d of %d rows of the backlog is worth a page", now, most)
 	}
 }
 
 func TestTheTailIsAskedForTheLevelsThatHaveRoom(t *testing.T) {
 	q := queueOf(t, 16)
-	if least, all := q.leastWithRoom(); least != -1 || !all {
+	if least, all := q.Room(); least != -1 || !all {
 		t.Fatalf("from %d on, all %v", least, all)
 	}
 	id := uint64(0)
@@ -119,7 +119,7 @@ func TestTheTailIsAskedForTheLevelsThatHaveRoom(t *testing.T) {
 	}
 	for _, step := range []struct{ fills, least int32 }{{-1, 0}, {0, 1}, {1, 2}, {2, 2}} {
 		fill(step.fills)
-		if least, all := q.leastWithRoom(); least != step.least || all {
+		if least, all := q.Room(); least != step.least || all {
 			t.Fatalf("with priority %d full: from %d on, all %v; want from %d", step.fills, least, all, step.least)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -36,7 +35,7 @@ func (r *runner) work() {
 	ended := false
 	defer func() {
 		if !ended { // a handler called runtime.Goexit; the dispatcher starts another worker
-			r.workers.vanished()
+			r.workers.gone(false)
 		}
 	}()
 	for came := true; ; came = false {
@@ -63,8 +62,19 @@ func (r *runner) run(tasks []*task) {
 		life, stop = context.WithTimeoutCause(life, r.cfg.Timeout, queue_job.ErrTimeout)
 		defer stop()
 	}
-	ctx := r.contextOf(life, tasks)
+	first, about := tasks[0], slog.LogValuer(tasks[0])
+	if r.batch != nil {
+		about = manyRuns{first, len(tasks)}
+	}
+	first.context = jobContext{life, r.aboutRun(about)}
+	ctx := &first.context
 	defer func() {
+		if p := recover(); p != nil { // it is an error of all of them
+			err := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			for _, t := range tasks {
+				t.err = err
+			}
+		}
 		cause := context.Cause(life)
 		cancel(nil)
 		for _, t := range tasks {
@@ -73,15 +83,25 @@ func (r *runner) run(tasks []*task) {
 		clear(tasks)
 	}()
 	for _, t := range tasks {
-		r.counts.start(r.waited(t))
+		r.counts.delay[store.RangeOf(t.waited)].Add(1)
 	}
 	if len(r.Observers) > 0 {
 		r.tellStarted(ctx, tasks)
 	}
-	r.call(ctx, tasks)
+	if r.batch == nil {
+		first.err = r.handler(ctx, &first.job)
+	} else {
+		r.callBatch(ctx, tasks)
+	}
+	for _, t := range tasks {
+		if t.err != nil {
+			_ = t.err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
+		}
+	}
 }
 
-// begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start.
+// begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start: the lease is trusted, the job is not cancelled,
+// its type is not paused, and the last answers about that are not too old.
 func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	var params runParams
 	if slices.ContainsFunc(tasks, (*task).HasLong) {
@@ -105,7 +125,11 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		bridge.QueueJob.Through(&t.job, r.Rows, t.Attempts)
 		t.cancel, t.started, t.err = cancelOne, started, errGoexit // which stands if the call never returns
 		t.begun.Store(true)
-		if r.mayStart(t) && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
+		// Little time lies between these answers and the start.
+		mayStart := t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(started) &&
+			started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())
+		if mayStart && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
+			t.waited = r.waited(t)
 			may = append(may, t)
 			if t.alone && r.Permit.has(t) {
 				t.enough = time.AfterFunc(aloneWaitsFor, func() { r.Permit.giveBack(t) })
@@ -119,18 +143,20 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 	return may
 }
 
-// mayStart reports whether a marked task may still start: the lease is trusted, the job is not cancelled, its type is not
-// paused, and the last answers about that are not too old. It is called right before the handler, so that little time lies
-// between the answer and the start.
-func (r *runner) mayStart(t *task) bool {
-	return t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(t.started) &&
-		t.started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())
+// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
+// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
+func (b *base) waited(t *task) time.Duration {
+	due := (t.CreateTime + 1) * 1000
+	if t.StartTime > t.CreateTime {
+		due = min(t.StartTime*1000, t.dueMillis)
+	}
+	return max(t.started.Sub(t.since), time.Duration(b.Clock.At(t.started)-due)*time.Millisecond)
 }
 
 // notStarted takes back a marked task that may not start now, or ever.
 func (r *runner) notStarted(t *task) {
 	r.workers.ended(t, time.Time{})
-	defer r.workers.handedOver()
+	defer r.workers.ending.Add(-1)
 	if !t.gone.Load() {
 		r.marker.takeBack(t.lease, t)
 		return
@@ -169,40 +195,33 @@ func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
 			continue
 		}
 		for _, t := range tasks {
-			ground.Guarded(ctx, r.Log, "Observer.Started", func() { o.Started(ctx, &t.job, r.waited(t)) })
+			ground.Guarded(ctx, r.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
 		}
+	}
+}
+
+// manyRuns are the runs of a call of a batch handler, as the log has them.
+type manyRuns struct {
+	first *task
+	jobs  int
+}
+
+func (m manyRuns) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("job_type", int(m.first.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.Term))
+}
+
+// callBatch calls the batch handler and notes on each task how it ended.
+func (r *runner) callBatch(ctx context.Context, tasks []*task) {
+	jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
+	for i, t := range tasks {
+		jobs[i] = &t.job
+	}
+	for i, err := range eachOf(r.batch(ctx, jobs), len(tasks)) {
+		tasks[i].err = err
 	}
 }
 
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
-
-// call calls the handler and notes on each task how it ended. A panic is an error of all of them.
-func (r *runner) call(ctx context.Context, tasks []*task) {
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			for _, t := range tasks {
-				t.err = err
-			}
-		}
-	}()
-	if r.batch == nil {
-		tasks[0].err = r.handler(ctx, &tasks[0].job)
-	} else {
-		jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
-		for i, t := range tasks {
-			jobs[i] = &t.job
-		}
-		for i, err := range eachOf(r.batch(ctx, jobs), len(tasks)) {
-			tasks[i].err = err
-		}
-	}
-	for _, t := range tasks {
-		if t.err != nil {
-			_ = t.err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
-		}
-	}
-}
 
 // eachOf returns the error of each job of a batch.
 func eachOf(err error, jobs int) []error {
@@ -231,7 +250,8 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if v.deferred > 0 && !dropped {
 		r.putOff(t, v, ended)
 	} else {
-		r.counts.end(v.status, t.took)
+		r.counts.took[store.RangeOf(t.took)].Add(1)
+		r.counts.ended[v.status].Add(1)
 		if t.Deferred > 0 {
 			r.counts.putOffs.forget(t.ID)
 		}
@@ -248,7 +268,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 		}
 		r.settler.add(light, v, r.Clock.At(t.started))
 	}
-	r.workers.handedOver()
+	r.workers.ending.Add(-1)
 	ground.Signal(r.wake)
 	if r.cfg.OnFinished != nil || len(r.Observers) > 0 {
 		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written})
@@ -257,9 +277,9 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
-	delay := r.waited(t)
-	r.counts.putOffs.note(t, r.Clock.At(t.started)-delay.Milliseconds(), r.Clock.At(ended)+v.wait.Milliseconds())
-	r.counts.putOff(delay)
+	r.counts.putOffs.note(t, r.Clock.At(t.started)-t.waited.Milliseconds(), r.Clock.At(ended)+v.wait.Milliseconds())
+	r.counts.deferred[store.RangeOf(t.waited)].Add(1)
+	r.counts.deferrals.Add(1)
 }
 
 // tellFinished tells the type's own listener and the observers of the end of a run.
@@ -274,17 +294,6 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	for _, o := range r.Observers {
 		tell("Observer.Finished", o.Finished)
 	}
-}
-
-// contextOf is the context in which the tasks of a call run. It ends with life.
-func (r *runner) contextOf(life context.Context, tasks []*task) context.Context {
-	first := tasks[0]
-	about := r.aboutRun(first)
-	if r.cfg.HandleBatchFunc != nil {
-		about = logger.With(r.newContext(), slog.Int("job_type", int(r.cfg.JobType)), slog.Int("jobs", len(tasks)), slog.Int64("term", first.Term))
-	}
-	first.context = jobContext{life, about}
-	return &first.context
 }
 
 // jobContext ends with a context and has the values of the logger's context.

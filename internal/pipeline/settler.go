@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -39,8 +40,10 @@ type settler struct {
 	writing []*outcome    // taken from pending or from failed, and not yet written
 	came    chan struct{} // the first of pending, enough for a statement, one that is awaited, or notes of the log
 
+	unwritten atomic.Int64 // outcomes that are not written yet, in whichever of these lists
+
 	// These belong to loop.
-	size  batchSize     // of a batch of pending
+	rows  int           // of a batch of pending, at most
 	again bool          // the last batch was of failed
 	took  time.Duration // by the last statement that was answered
 	cuts  int           // statements since then that had no answer in time
@@ -56,8 +59,8 @@ type settling interface {
 
 func newSettler(line settling, permit *Permit, errlog *ground.Errlog, wake chan struct{}) *settler {
 	came := make(chan struct{}, 1)
-	log := &attemptLog{send: line.logAttempts, came: came, wake: wake, size: newBatchSize(), wait: ground.Backoff{Longest: logLongest}}
-	return &settler{line: line, permit: permit, errlog: errlog, wake: wake, log: log, came: came, size: newBatchSize()}
+	log := &attemptLog{send: line.logAttempts, came: came, wake: wake, rows: batchRowsMax, wait: ground.Backoff{Longest: logLongest}}
+	return &settler{line: line, permit: permit, errlog: errlog, wake: wake, log: log, came: came, rows: batchRowsMax}
 }
 
 // add takes the verdict of a run that has ended.
@@ -104,20 +107,14 @@ func (s *settler) failLost(t *task, lease *keeper.Lease) {
 // a suspect, the line.
 func (s *settler) push(o *outcome) {
 	s.mu.Lock()
+	s.unwritten.Add(1)
 	s.pending = append(s.pending, o)
-	s.awaited = s.awaited || o.hasSlot || o.alone || o.kind == settle && !o.final() && o.wait < settleEvery
-	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.size.rows // the loop waits for others otherwise
+	s.awaited = s.awaited || o.hasSlot || o.alone || o.kind == settle && o.status.Pending() && o.wait < settleEvery
+	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.rows // the loop waits for others otherwise
 	s.mu.Unlock()
 	if goesOn {
 		ground.Signal(s.came)
 	}
-}
-
-// waiting is how many outcomes are not written yet.
-func (s *settler) waiting() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.pending) + len(s.failed.list) + len(s.failed.locked) + len(s.writing)
 }
 
 // owes reports whether an outcome under a term is not written yet.
@@ -147,7 +144,7 @@ func (s *settler) loop(ctx context.Context) {
 		case len(w.tried) > 0:
 			ground.Sleep(ctx, wait.Next())
 		default:
-			wait.Reset()
+			wait = ground.Backoff{}
 		}
 	}
 }
@@ -164,13 +161,13 @@ func (s *settler) take(gathered time.Time) (batch []*outcome, in time.Duration) 
 	if len(s.pending) == 0 && again > 0 {
 		return nil, again
 	}
-	if in = time.Until(gathered); in > 0 && !s.awaited && len(s.pending) < s.size.rows {
+	if in = time.Until(gathered); in > 0 && !s.awaited && len(s.pending) < s.rows {
 		return nil, in
 	}
 	if s.again = again <= 0 && (len(s.pending) == 0 || !s.again); s.again {
 		s.writing = s.failed.take()
 	} else {
-		n := min(s.size.rows, len(s.pending))
+		n := min(s.rows, len(s.pending))
 		s.writing, s.pending = s.pending[:n:n], s.pending[n:]
 		s.awaited = s.awaited && len(s.pending) > 0
 	}
@@ -222,12 +219,17 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 // keep ends a batch. What was not written is sent again.
 func (s *settler) keep(w unwritten) {
 	s.mu.Lock()
+	written := len(s.writing) - len(w.tried) - len(w.locked) - len(w.unsent)
 	if s.again {
 		s.failed.after(len(w.tried) == 0, w.cut, w.cut > 0 && s.passes(w.tried))
 		w.tried = append(w.tried, w.unsent...)
 	} else {
-		s.size.after(len(w.tried) == 0)
 		s.pending = append(s.pending, w.unsent...)
+		if len(w.tried) == 0 {
+			s.rows = min(batchRowsMax, 2*s.rows)
+		} else {
+			s.rows = smaller(s.rows)
+		}
 	}
 	if len(w.tried) > 0 {
 		s.failed.add(w.tried)
@@ -235,6 +237,7 @@ func (s *settler) keep(w unwritten) {
 	if len(w.locked) > 0 {
 		s.failed.lock(w.locked)
 	}
+	s.unwritten.Add(-int64(written))
 	clear(s.writing) // pending may go on in the same array, which would keep the tasks
 	s.writing = nil
 	s.mu.Unlock()
@@ -269,7 +272,7 @@ func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (agai
 	}
 	if !isCut || !first.cut { // the log has not heard of it
 		s.errlog.On(ctx, "write outcomes", err)
-	} else if s.waiting() > 1 { // of a single one, the row is locked
+	} else if s.unwritten.Load() > 1 { // of a single one, the row is locked
 		s.errlog.Remains("write outcomes", err)
 	}
 	if errors.Is(err, store.ErrNotLogged) {

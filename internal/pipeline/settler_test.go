@@ -336,16 +336,16 @@ func (k *lockable) run(t *testing.T, perSecond int, verdicts ...verdict) (most i
 			v = verdicts[n%len(verdicts)]
 		}
 		l.end(store.Row{ID: uint64(n)}, v, false)
-		most = max(most, l.settler.waiting())
+		most = max(most, l.Unwritten())
 	}
 	for range 60 {
-		if time.Sleep(time.Second); l.settler.waiting() == 0 {
+		if time.Sleep(time.Second); l.settler.unwritten.Load() == 0 {
 			break
 		}
 	}
 	synctest.Wait()
-	if len(k.written) != all || l.settler.waiting() > 0 {
-		t.Fatalf("%d of %d outcomes are written, %d wait", len(k.written), all, l.settler.waiting())
+	if len(k.written) != all || l.settler.unwritten.Load() > 0 {
+		t.Fatalf("%d of %d outcomes are written, %d wait", len(k.written), all, l.settler.unwritten.Load())
 	}
 	for n, at := range ended {
 		if at.Before(k.until) {

@@ -16,10 +16,10 @@ func (l *Line) About() context.Context          { return l.about } // for messag
 func (l *Line) Running(lease *keeper.Lease) int { return l.workers.running(lease) }
 func (l *Line) Busy() bool                      { return l.workers.busy() }
 func (l *Line) Handlers() int                   { return l.workers.number() }
-func (l *Line) Unwritten() int                  { return l.settler.waiting() }
-func (l *Line) Knows(row uint64) bool           { return l.queue.knows(row) }
-func (l *Line) InMemory() int                   { return l.queue.inMemory() }
-func (l *Line) Idle() bool                      { return l.queue.inMemory() == 0 && l.quiet() }
+func (l *Line) Unwritten() int                  { return int(l.settler.unwritten.Load()) }
+func (l *Line) Knows(row uint64) bool           { return l.queue.Knows(row) }
+func (l *Line) InMemory() int                   { return l.queue.InMemory() }
+func (l *Line) Idle() bool                      { return l.queue.InMemory() == 0 && l.quiet() }
 
 // Held is the lease under which the line starts jobs; nil: there is none that holds.
 func (l *Line) Held() *keeper.Lease {
@@ -150,9 +150,9 @@ type seen struct {
 func (w *workers) seen(now time.Time) seen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := seen{alive: w.alive, elsewhere: w.lent, early: len(w.early), ready: len(w.ready)}
+	s := seen{alive: w.alive, elsewhere: w.cfg.WorkerPoolCapacity - w.most, early: len(w.early), ready: len(w.ready)}
 	switch {
-	case w.alive >= w.most():
+	case w.alive >= w.most:
 		s.gate.Limit = store.HeldByWorkers
 	case w.places.lacking():
 		s.gate.Limit = store.HeldByPlaces

@@ -14,7 +14,7 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 	const now = 100_500
 	due := func(id uint64, key string) *task { return &task{Row: store.Row{ID: id, CreateTime: 90, Key: key}} }
 	inFlight := func(l *Line) { // a job of the key a; another one waits for it
-		l.cfg.WorkerPoolCapacity = 5
+		l.cfg.WorkerPoolCapacity, l.workers.most = 5, 5
 		l.queue.keys = newKeys(1, false, 100)
 		l.queue.offer(due(1, "a"))
 		l.queue.offer(due(2, "a"))
@@ -33,17 +33,17 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 			l.queue.offer(&task{Row: store.Row{ID: 1, StartTime: 102}, dueMillis: 102_000})
 		}}, store.Gate{}},
 		"all workers are busy":                       {[]func(*Line){func(l *Line) { l.workers.alive = 1; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},
-		"jobs that run elsewhere take all workers":   {[]func(*Line){func(l *Line) { l.workers.lent = 2; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},
+		"jobs that run elsewhere take all workers":   {[]func(*Line){func(l *Line) { l.workers.most = 0; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},
 		"a job waits for another one of its key":     {[]func(*Line){inFlight}, store.Gate{Limit: store.HeldByKeys}},
 		"it does so, and all workers are busy":       {[]func(*Line){inFlight, func(l *Line) { l.workers.alive = 5 }}, store.Gate{Limit: store.HeldByKeys}},
 		"it does so, and another job has no key":     {[]func(*Line){inFlight, func(l *Line) { l.queue.offer(due(3, "")) }}, store.Gate{}},
 		"it does so, and another one is marked":      {[]func(*Line){inFlight, func(l *Line) { l.workers.alive, l.workers.ready = 5, []*task{due(3, "")} }}, store.Gate{Limit: store.HeldByWorkers}},
-		"all connections are in use":                 {[]func(*Line){fullOf(3), func(l *Line) { l.cfg.WorkerPoolCapacity = 2; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByConnections, Most: 3}},
+		"all connections are in use":                 {[]func(*Line){fullOf(3), func(l *Line) { l.workers.most = 2; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByConnections, Most: 3}},
 		"all connections and all workers are in use": {[]func(*Line){fullOf(3), func(l *Line) { l.workers.alive = 1; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},
-		"a job is about to start":                    {[]func(*Line){fullOf(0), func(l *Line) { l.cfg.WorkerPoolCapacity = 2; l.queue.offer(due(1, "")) }}, store.Gate{}},
+		"a job is about to start":                    {[]func(*Line){fullOf(0), func(l *Line) { l.workers.most = 2; l.queue.offer(due(1, "")) }}, store.Gate{}},
 	} {
 		l := lineOf(100)
-		l.cfg.WorkerPoolCapacity = 1
+		l.cfg.WorkerPoolCapacity, l.workers.most = 1, 1
 		for _, is := range c.is {
 			is(l)
 		}
@@ -60,8 +60,8 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *testing.T) {
 	l := lineOf(10)
 	count := func(reason string) {
-		l.counts.start(time.Millisecond)
-		l.counts.end(queue_job.JobStatusRetry, 0)
+		l.counts.begun(time.Millisecond)
+		l.counts.over(queue_job.JobStatusRetry, 0)
 		l.counts.errors.note(&store.Attempt{Outcome: "retry", Error: reason})
 	}
 	errorsOf := func(e *store.Errors) int64 { return e.Runs() }

@@ -84,7 +84,7 @@ func (a act) outcome(lostLimit int, why *store.Attempt) store.Outcome {
 		return store.NotStarted{Marked: a.row}
 	case a.kind == failLost:
 		return store.Died{Read: a.row, Term: a.term, LostBefore: int16(lostLimit) - 1, Why: why}
-	case a.final():
+	case !a.status.Pending():
 		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
 	default:
 		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred}
@@ -97,7 +97,7 @@ func (a act) takesBack() bool { return a.kind == unmark || a.kind == handBack }
 // wrote reports whether a row may look as it does because this act was written before.
 func (a act) wrote(row store.Standing) bool {
 	term := a.term
-	if !a.final() {
+	if a.status.Pending() {
 		term = 0 // the mark was taken off
 	}
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
@@ -174,7 +174,7 @@ func (l *Line) settled(st *statement) {
 	switch {
 	case st.kind == handBack:
 		l.waitAgain(st.tasks)
-	case st.kind == settle && !st.final():
+	case st.kind == settle && st.status.Pending():
 		l.runAgain(st.act, st.tasks)
 	default:
 		if st.kind == unmark {
@@ -215,7 +215,7 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 	}
 	for _, o := range st.outcomes {
 		others := st.status == queue_job.JobStatusCancelled || // by Jobs.Cancel, perhaps
-			!st.final() && rows[o.ID].Changes != o.Changes // marked by a later holder, and unmarked
+			st.status.Pending() && rows[o.ID].Changes != o.Changes // marked by a later holder, and unmarked
 		if wanted && st.wrote(rows[o.ID]) && !others {
 			l.tellSettled(o.task, o.verdict)
 		}
@@ -281,7 +281,7 @@ func (l *Line) waitAgain(tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, dueMillis: t.dueMillis, refused: t.refused, hasSlot: t.hasSlot}
+		again := &task{Row: t.Row, dueMillis: t.dueMillis, refused: t.refused, wasLost: t.Lost > 0, hasSlot: t.hasSlot}
 		again.Term = 0
 		again.Attempts--
 		again.Changes++
@@ -301,7 +301,7 @@ func (l *Line) runAgain(act act, tasks []*task) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, dueMillis: due, hasSlot: t.hasSlot}
+		again := &task{Row: t.Row, dueMillis: due, wasLost: t.Lost > 0, hasSlot: t.hasSlot}
 		again.Term, again.Status, again.StartTime = 0, int16(act.status), due/1000+1
 		again.Retries += act.retried
 		again.Deferred += act.deferred

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -28,13 +29,14 @@ type workers struct {
 	early    dueHeap       // marked, and not due yet
 	ready    []*task       // marked, and waiting for a worker
 	atWork   []*task       // with a worker
-	alive    int           // workers, never more than the capacity
-	lent     int           // workers that runs of earlier holders, elsewhere, stand for
+	most     int           // workers, if all have a place: the capacity, less what runs of earlier holders, elsewhere, take of it
+	alive    int           // workers, never more than that
 	coming   int           // workers among them that have not asked for a task yet
-	ending   int           // tasks that have left atWork, and whose outcomes are not with the settler yet
 	runTakes time.Duration // of late
 	ranLast  time.Time     // when a run ended last
 	places   *places       // nil: the process may have as many workers as all its lines
+
+	ending atomic.Int64 // tasks that have left atWork, and whose outcomes are not with the settler yet
 }
 
 // Pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
@@ -49,58 +51,11 @@ const (
 )
 
 // start makes those marked tasks ready that are due by the database's clock, now and since the last start, and starts as many workers as
-// there is work for. Only the dispatcher calls it: the pool may keep it waiting for a goroutine to end, which a goroutine that ends must
-// not wait for.
-func (w *workers) start(now int64, marked ...*task) {
-	w.mu.Lock()
-	w.makeReady(now, marked)
-	more := w.wanted()
-	if w.places != nil {
-		more = w.places.occupy(more)
-	}
-	w.alive += more
-	w.coming += more
-	w.mu.Unlock()
-	w.send(more)
-}
-
-// wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
-func (w *workers) wanted() int {
-	calls := len(w.ready)
-	if w.gate != nil {
-		calls = w.gate.calls(time.Now(), w.ready)
-	}
-	return max(0, min(calls-w.coming, w.most()-w.alive))
-}
-
-// send starts workers that are counted already.
-func (w *workers) send(n int) {
-	for range n {
-		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
-			w.mu.Lock()
-			w.coming--
-			w.alive--
-			w.mu.Unlock()
-			if w.places != nil {
-				w.places.quota.pass(1)
-			}
-		}
-	}
-}
-
-// runHere runs marked tasks in the goroutine that asks for it, due or not.
-func (w *workers) runHere(marked []*task) {
-	w.mu.Lock()
-	w.makeReady(math.MaxInt64, marked)
-	w.alive++
-	w.coming++
-	w.mu.Unlock()
-	w.work()
-}
-
-// makeReady lets workers take the marked tasks that are due, and those that were early and have fallen due. The caller holds the lock.
-func (w *workers) makeReady(now int64, marked []*task) {
+// there is work for. It reports whether tasks go on waiting: for their time, or for a worker that is not on its way. The pool may keep the
+// caller waiting for a goroutine to end, which a goroutine that ends must not wait for.
+func (w *workers) start(now int64, marked ...*task) (waits bool) {
 	since := time.Now()
+	w.mu.Lock()
 	w.ready = slices.Grow(w.ready, len(marked))
 	for len(w.early) > 0 && w.early[0].dueMillis <= now {
 		t := heap.Pop(&w.early).(*task)
@@ -113,6 +68,29 @@ func (w *workers) makeReady(now int64, marked []*task) {
 			t.since, w.ready = since, append(w.ready, t)
 		}
 	}
+	more := w.wanted()
+	if w.places != nil {
+		more = w.places.occupy(more)
+	}
+	w.alive += more
+	w.coming += more
+	waits = len(w.early) > 0 || len(w.ready) > w.coming
+	w.mu.Unlock()
+	for range more {
+		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
+			w.gone(true)
+		}
+	}
+	return waits
+}
+
+// wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
+func (w *workers) wanted() int {
+	calls := len(w.ready)
+	if w.gate != nil {
+		calls = w.gate.calls(time.Now(), w.ready)
+	}
+	return max(0, min(calls-w.coming, w.most-w.alive))
 }
 
 // next takes the ready tasks of the next call. If none may start, the worker that asks leaves. A worker that has just come
@@ -132,7 +110,10 @@ func (w *workers) next(came bool) (call []*task) {
 	if n == 0 || !came && w.places != nil && !w.places.keep() {
 		w.alive--
 		w.mu.Unlock()
-		w.left()
+		ground.Signal(w.wake)
+		if w.places != nil {
+			w.places.quota.pass(1)
+		}
 		return nil
 	}
 	if w.gate != nil {
@@ -149,23 +130,23 @@ func (w *workers) next(came bool) (call []*task) {
 	return call
 }
 
-// vanished notes that a worker is gone whose handler called runtime.Goexit.
-func (w *workers) vanished() {
+// gone notes that a worker is gone that next has not sent away: the pool has refused it while it was coming, or its handler called
+// runtime.Goexit.
+func (w *workers) gone(coming bool) {
 	w.mu.Lock()
+	if coming {
+		w.coming--
+	}
 	w.alive--
 	w.mu.Unlock()
-	w.left()
-}
-
-// left says that a worker has gone. The caller does not hold the lock.
-func (w *workers) left() {
 	ground.Signal(w.wake)
 	if w.places != nil {
 		w.places.quota.pass(1)
 	}
 }
 
-// ended notes that a worker is done with a task, whose handler has returned at a moment; zero: it was not called.
+// ended notes that a worker is done with a task, whose handler has returned at a moment; zero: it was not called. The task is ending until
+// the settler has its outcome.
 func (w *workers) ended(t *task, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,14 +159,7 @@ func (w *workers) ended(t *task, at time.Time) {
 	w.atWork[t.index].index = t.index
 	w.atWork[last] = nil
 	w.atWork = w.atWork[:last]
-	w.ending++
-}
-
-// handedOver notes that the settler has the outcome of a task that has left.
-func (w *workers) handedOver() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ending--
+	w.ending.Add(1)
 }
 
 // bear reports whether the workers have a task that was marked under a lease. It may say so for a moment too long.
@@ -193,7 +167,7 @@ func (w *workers) bear(lease *keeper.Lease) bool {
 	under := func(t *task) bool { return t.lease == lease }
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.ending > 0 || slices.ContainsFunc(w.atWork, under) || slices.ContainsFunc(w.ready, under) || slices.ContainsFunc(w.early, under)
+	return w.ending.Load() > 0 || slices.ContainsFunc(w.atWork, under) || slices.ContainsFunc(w.ready, under) || slices.ContainsFunc(w.early, under)
 }
 
 // running is how many workers, at most, run tasks of a lease.
@@ -208,32 +182,24 @@ func (w *workers) running(lease *keeper.Lease) (n int) {
 	return min(n, w.alive)
 }
 
-// most is how many workers there may be if all have a place. The caller holds the lock.
-func (w *workers) most() int { return max(0, w.cfg.WorkerPoolCapacity-w.lent) }
-
-// capacity is how many workers there may be now. The caller holds the lock.
-func (w *workers) capacity() int {
+// pace is how many workers there may be now, and how long one takes from one start to the next: it runs, and may have to wait for its turn.
+// It is 0 if nothing has run yet. The caller holds the lock.
+func (w *workers) pace() (capacity int, cycle time.Duration) {
 	if w.places == nil {
-		return w.most()
+		return w.most, w.runTakes
 	}
-	return min(w.most(), w.alive+w.places.unused)
+	if w.runTakes > 0 {
+		cycle = w.runTakes + w.places.turnTakes
+	}
+	return min(w.most, w.alive+w.places.unused), cycle
 }
 
-// cycle is how long a worker takes from one start to the next: it runs, and may have to wait for its turn. It is 0 if nothing has
-// run yet. The caller holds the lock.
-func (w *workers) cycle() time.Duration {
-	if w.runTakes == 0 || w.places == nil {
-		return w.runTakes
-	}
-	return w.runTakes + w.places.turnTakes
-}
-
-// lend sets how many workers are taken by runs that still go on under earlier holders. It reports whether the number has changed.
-func (w *workers) lend(n int) (changed bool) {
+// limit sets how many workers there may be, beside runs that still go on under earlier holders. It reports whether the number has changed.
+func (w *workers) limit(most int) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	changed = w.lent != n
-	w.lent = n
+	changed = w.most != most
+	w.most = most
 	return changed
 }
 
@@ -244,10 +210,10 @@ func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	perCall := max(1, w.cfg.BatchSize)
-	capacity := w.capacity()
+	capacity, cycle := w.pace()
 	idle := perCall * (capacity - w.alive + w.coming) // rows that start at once if none is ready
 	atOnce = max(0, idle-len(w.ready))
-	ahead := min(aheadMax, most, perCall*aheadOf(capacity, w.cycle(), markTakes))
+	ahead := min(aheadMax, most, perCall*aheadOf(capacity, cycle, markTakes))
 	if len(w.ready)-idle > ahead/2 {
 		return 0, atOnce
 	}
@@ -288,8 +254,9 @@ func (w *workers) roomForEarly() int {
 	if w.gate != nil {
 		return 0
 	}
-	capacity, most := w.capacity(), earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
-	switch cycle := w.cycle(); {
+	capacity, cycle := w.pace()
+	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
+	switch {
 	case cycle > 0:
 		most = min(most, int(time.Duration(capacity)*markedEarly/cycle))
 	case w.places != nil:
@@ -330,7 +297,7 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 // readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
 // idle. The caller holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
-	if len(w.ready) == 0 || w.alive-w.coming < w.capacity() || w.alive < w.most() && !w.places.lacking() {
+	if capacity, _ := w.pace(); len(w.ready) == 0 || w.alive-w.coming < capacity || w.alive < w.most && !w.places.lacking() {
 		return 0
 	}
 	return max(1, now.Sub(w.ready[0].since))
@@ -353,13 +320,6 @@ func (w *workers) nextDue(database int64) time.Duration {
 		wait = min(wait, surplusAfter)
 	}
 	return wait
-}
-
-// keepWaiting reports whether marked tasks wait: for their time, or for a worker that is not on its way.
-func (w *workers) keepWaiting() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.early) > 0 || len(w.ready) > w.coming
 }
 
 // takeUnstarted takes all tasks that no worker has taken yet.

@@ -38,7 +38,7 @@ func seenNow(lease *keeper.Lease) *run {
 func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	workers, ran := &later{}, 0
 	l := lineOf(100)
-	l.workers.pool, l.cfg.WorkerPoolCapacity = workers, 10
+	l.workers.pool, l.workers.most = workers, 10
 	l.runner.handler = func(context.Context, *queue_job.Job) error { ran++; return nil }
 	l.allow(0)
 	marked := func(from, to uint64) (tasks []*task) {

@@ -180,7 +180,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a pause is not looked at again after a mark",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.gone.Load() && r.starts.allowedAt(t.started) &&",
+		Old:  "!t.gone.Load() && r.starts.allowedAt(started) &&",
 		New:  "!t.gone.Load() &&",
 
 		Folder: "internal/pipeline", Test: "TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart",
@@ -188,8 +188,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "what was cancelled while it waited for a worker is started",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.gone.Load() && r.starts.allowedAt(t.started) &&",
-		New:  "r.starts.allowedAt(t.started) &&",
+		Old:  "!t.gone.Load() && r.starts.allowedAt(started) &&",
+		New:  "r.starts.allowedAt(started) &&",
 		Seed: 2,
 	},
 	{
@@ -267,8 +267,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a worker that leaves keeps its place in the process",
 		File: "internal/pipeline/workers.go",
-		Old:  "\t\tw.left()\n",
-		New:  "\t\tground.Signal(w.wake)\n",
+		Old:  "\t\t\tw.places.quota.pass(1)\n\t\t}\n\t\treturn nil\n",
+		New:  "\t\t}\n\t\treturn nil\n",
 		Seed: 7,
 	},
 	{
@@ -388,8 +388,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler starts without asking for trust, and by an answer of any age", // and the process stands still before that, now and then
 		File: "internal/pipeline/run.go",
-		Old:  "return t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(t.started) &&\n\t\tt.started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())",
-		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\treturn !t.gone.Load() && r.starts.till.Load() != nil",
+		Old:  "mayStart := t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())",
+		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\t\tmayStart := !t.gone.Load() && r.starts.till.Load() != nil",
 		Seed: 8,
 	},
 	{
@@ -487,7 +487,7 @@ var mutants = []mutant.Mutant{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/pipeline/settler.go",
 		Old:  "\treturn group, nil, isCut\n",
-		New:  "\ts.line.(*line).queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
+		New:  "\ts.line.(*Line).queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
 		Seed: 5,
 	},
 	{
@@ -667,9 +667,9 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "what still runs elsewhere does not count against the capacity",
-		File: "internal/pipeline/workers.go",
-		Old:  "max(0, w.cfg.WorkerPoolCapacity-w.lent)",
-		New:  "w.cfg.WorkerPoolCapacity",
+		File: "internal/pipeline/line.go",
+		Old:  "l.workers.limit(max(0, part-r.Running))",
+		New:  "l.workers.limit(part)",
 		Seed: 2,
 	},
 	{
@@ -808,7 +808,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler's Goexit costs a worker",
 		File: "internal/pipeline/run.go",
-		Old:  "r.workers.vanished()",
+		Old:  "r.workers.gone(false)",
 		New:  "ground.Signal(r.wake)",
 		Seed: 3,
 	},
