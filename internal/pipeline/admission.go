@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -36,152 +37,6 @@ func admissionsOf(d *dispatcher) (list []admission) {
 		list = append(list, d.turns)
 	}
 	return list
-}
-
-// filling holds the rows that wait until they fill a call of a batch handler, or until the first of them has waited for
-// BatchWait. They wait unmarked: a marked row cannot be changed, and counts as lost if the process dies. It is an admission.
-type filling struct {
-	queue *queue
-	size  int           // rows of a call
-	wait  time.Duration // for a call to fill
-	rows  []*task
-	since time.Time // the first of the rows came
-}
-
-func newFilling(cfg *queue_job.Config, q *queue) *filling {
-	return &filling{queue: q, size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
-}
-
-func (f *filling) begin() {}
-
-func (f *filling) admit(picked []*task, turn found) []*task {
-	return f.add(time.Now(), picked, turn.room > 0)
-}
-
-func (f *filling) in(turn found) time.Duration { return f.goesIn(time.Now(), turn.room > 0) }
-
-func (f *filling) back() { f.queue.back(f.take()...) }
-
-// add takes rows in and returns the rows to mark now. If the rows fill one call or more, it returns the full calls, and the
-// rows that came last stay. If they fill none, it returns all of them once the first has waited long enough and there is room
-// for marks.
-func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) {
-	if len(f.rows) == 0 {
-		f.since = now
-	}
-	f.rows = append(f.rows, picked...)
-	n := len(f.rows)
-	if n >= f.size || !room || now.Sub(f.since) < f.wait {
-		n -= n % f.size
-	}
-	calls = f.rows[:n:n]
-	if f.rows = f.rows[n:]; n > 0 {
-		f.since = now
-	}
-	return calls
-}
-
-// goesIn is how long until the rows go on if no others come. It is an hour if there are none, or no room.
-func (f *filling) goesIn(now time.Time, room bool) time.Duration {
-	if len(f.rows) == 0 || !room {
-		return time.Hour
-	}
-	return f.since.Add(f.wait).Sub(now)
-}
-
-// take takes all rows out.
-func (f *filling) take() (rows []*task) {
-	rows, f.rows = f.rows, nil
-	return rows
-}
-
-// claims is the admission of a line that needs places of the quota.
-type claims struct {
-	d       *dispatcher
-	fills   *filling // nil: rows do not wait for a full call
-	lacking bool     // the line could have more workers, and has no place for one
-}
-
-func (c *claims) begin() { c.lacking = c.d.workers.claim() }
-
-// admit keeps the places that the rows need. Early rows need theirs later.
-func (c *claims) admit(picked []*task, f found) []*task {
-	rows := len(picked)
-	if f.ahead {
-		rows = 0
-	}
-	c.d.workers.keep(rows, c.lacking && len(picked) == 0 && c.dueIn() <= 0, c.d.markTakes)
-	return picked
-}
-
-func (c *claims) in(found) time.Duration {
-	if due := c.dueIn(); c.lacking && due > 0 {
-		return due
-	}
-	return time.Hour // the line waits for a place already
-}
-
-func (c *claims) back() { c.d.workers.places.wantNone() }
-
-// dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
-func (c *claims) dueIn() time.Duration {
-	wait := time.Hour
-	if c.fills != nil {
-		wait = c.fills.goesIn(time.Now(), true)
-	}
-	if due, ok := c.d.queue.nextDue(0); ok {
-		wait = min(wait, c.d.until(due))
-	}
-	return wait
-}
-
-// claim takes all places that are free and that the line could use, while the dispatcher looks what there is to mark; then comes
-// keep. It reports whether the line could have more workers, and has no place for one.
-func (w *workers) claim() (lacking bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	could := w.most - w.alive
-	w.places.unused += w.places.quota.take(could - w.places.unused)
-	return could > 0 && w.places.unused == 0
-}
-
-// keep is told how many rows are about to be marked, and gives up the places that they do not need. If the line is hungry, because
-// rows are due and there was no place for any, it waits for a place.
-func (w *workers) keep(rows int, hungry bool, markTakes time.Duration) {
-	p := w.places
-	w.mu.Lock()
-	perCall := max(1, w.cfg.BatchSize)
-	needed := max(0, (rows+len(w.ready)+perCall-1)/perCall-w.coming)
-	spare := max(0, p.unused-needed)
-	p.unused -= spare
-	p.lasts = 2 * markTakes
-	p.hold(0)
-	if p.hungry = hungry && rows+len(w.ready) == 0; p.hungry {
-		p.await()
-	}
-	w.mu.Unlock()
-	p.quota.pass(spare)
-}
-
-// usePlace is called if it is the line's turn. A ready task gets a worker at once. If rows are due and not marked yet, the place waits
-// until the dispatcher has marked one. It reports false if the line has no use for a place.
-func (w *workers) usePlace() (used bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.places
-	switch {
-	case w.wanted() > 0:
-		p.hold(1)
-		go w.start(0) // the pool may keep its caller waiting
-	case p.hungry:
-		p.hungry = false
-		p.hold(1)
-		ground.Signal(w.wake)
-	default:
-		return false
-	}
-	ground.Smooth(&p.turnTakes, time.Since(p.waitsFrom))
-	return true
 }
 
 // gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. It admits calls
@@ -313,6 +168,13 @@ func (w *workers) delay(n int) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gate.delay(time.Now(), n)
+}
+
+// awaitDelay waits until n tasks may start, because others were late.
+func (r *runner) awaitDelay(ctx context.Context, n int) {
+	if delay := r.workers.delay(n); delay > 0 {
+		ground.Sleep(ctx, delay)
+	}
 }
 
 // admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for

@@ -19,6 +19,32 @@ func (d *dispatcher) permitSuspect() *task {
 	return suspect
 }
 
+// pickSuspect takes one suspect that is due, or nil.
+func (q *queue) pickSuspect(now int64) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, t := range q.suspects {
+		if t.dueMillis <= now && q.keys.take(t) {
+			q.suspects = slices.Delete(q.suspects, i, i+1)
+			q.waiting--
+			return t
+		}
+	}
+	return nil
+}
+
+// nextSuspect is when the first suspect falls due whose key has a slot; false if there is none.
+func (q *queue) nextSuspect() (due int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range q.suspects {
+		if (!ok || t.dueMillis < due) && q.keys.wouldTake(t) {
+			due, ok = t.dueMillis, true
+		}
+	}
+	return due, ok
+}
+
 // runAlone runs a suspect while nothing else of this job type runs, and everything that ran is written: so the death of
 // the process can be held against this job alone. A hung neighbour, or a suspect that takes its time, holds the line up for
 // aloneWaitsFor at most, and the suspects of other lines as long. The marks of rows that have not started are taken back first. Otherwise these

@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,18 +129,6 @@ type found struct {
 	ahead       bool // what was picked is not due yet
 }
 
-// pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
-func (d *dispatcher) pickEarly(now int64, f *found) (batch []*task) {
-	if d.turns == nil {
-		f.early = d.workers.roomForEarly()
-	}
-	if f.early > 0 {
-		batch, f.left = d.queue.pick(now, markedEarly.Milliseconds(), min(f.early, d.rows), f.early)
-	}
-	f.ahead = len(batch) > 0
-	return batch
-}
-
 // admitNone puts back what admissions keep.
 func (d *dispatcher) admitNone() {
 	for _, a := range d.admissions {
@@ -177,36 +167,6 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	ground.Sleep(ctx, min(d.again.Next()-time.Since(sent), d.nextMarked()))
 }
 
-// nextMarked is how long until something has to be done about marked tasks.
-func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.Clock.Now()) }
-
-// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
-// started are taken back.
-func (d *dispatcher) awaitAllowed(ctx context.Context) {
-	d.admitNone()
-	for _, t := range d.workers.takeUnstarted() {
-		d.marker.takeBack(d.lease, t)
-	}
-	var again <-chan time.Time
-	if d.queue.InMemory() > 0 {
-		timer := time.NewTimer(WatchEvery)
-		defer timer.Stop()
-		again = timer.C
-	}
-	select {
-	case <-d.wake: // by the watch
-	case <-again:
-	case <-ctx.Done():
-	}
-}
-
-// giveBackSurplus takes back the marks of tasks that will not start soon.
-func (d *dispatcher) giveBackSurplus(turn time.Time) {
-	for _, t := range d.workers.surplus(turn, d.Clock.At(turn)) {
-		d.marker.takeBack(d.lease, t)
-	}
-}
-
 // awaitWork waits until a row falls due or something has changed.
 func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 	wait := time.Hour
@@ -229,6 +189,123 @@ func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 	case <-d.wake:
 	case permitted <- struct{}{}:
 		<-permitted // the next turn asks for it properly
+	case <-ctx.Done():
+	}
+}
+
+// marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
+type marker struct {
+	*base
+	queue   *queue
+	settler *settler
+	backlog Backlog
+	doubts  doubts
+	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
+	wake    chan struct{}              // the dispatcher
+}
+
+// mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
+// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
+// locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
+// forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
+// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
+// waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
+// the statement failed, or ctx has ended.
+func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
+	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
+	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
+	sent := time.Now()
+	marked, err := m.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, m.Clock.At(sent)+markInTime.Milliseconds())
+	cancel()
+	doing := "mark jobs"
+	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
+		doing = "mark a job"
+	}
+	m.Errlog.On(lease.Context(), doing, err)
+	ours = batch
+	var told map[uint64]store.Marked // by the table, if the answer does not say it all
+	if err != nil || marked != len(batch) {
+		ours, told = m.markedFor(lease, batch, sent, err)
+	}
+	if m.doubts.any.Load() {
+		m.doubts.resolve(ours...)
+	}
+	var runs []run
+	for i, t := range ours {
+		if len(runs) == 0 {
+			runs = make([]run, min(len(ours)-i, runsTogether))
+		}
+		now, known := told[t.ID]
+		if !known {
+			now.Attempts, now.Lost = t.Attempts+1, t.Lost
+			if t.Term != 0 {
+				now.Lost = lostIfMarked(&t.Row, lease.Term)
+			}
+		}
+		if now.Lost > t.Lost { // the log hears of that
+			m.lost(t, lease)
+		}
+		t.run, runs = &runs[0], runs[1:]
+		t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, now.Attempts, now.Lost
+		t.seen.Store(&sent)
+		if m.cfg.OrderedByKey {
+			m.queue.remember(t)
+		}
+	}
+	if ctx.Err() != nil {
+		m.settler.undo(lease, ours...)
+		return nil, false
+	}
+	return ours, err == nil
+}
+
+// alike groups tasks by the version in which they were read, few of them long; the group with the smallest id goes first.
+func alike(batch []*task) (groups [][]*task) {
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
+		return [][]*task{batch} // mostly
+	}
+	group := map[store.Version]int{}
+	for _, t := range batch {
+		i, ok := group[t.Version()]
+		if !ok {
+			i = len(groups)
+			group[t.Version()], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return fewLong(groups)
+}
+
+// smaller is how many rows go into one statement after one has failed. A single row may make it fail, if business code has locked the row or
+// a trigger refuses it. So after each failure, statements are smaller, until the other rows get past that row; and twice as large after each
+// success.
+func smaller(rows int) int { return max(1, rows/8) }
+
+func idsOf(tasks []*task) []uint64 {
+	ids := make([]uint64, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.ID
+	}
+	return ids
+}
+
+// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
+// started are taken back.
+func (d *dispatcher) awaitAllowed(ctx context.Context) {
+	d.admitNone()
+	for _, t := range d.workers.takeUnstarted() {
+		d.marker.takeBack(d.lease, t)
+	}
+	var again <-chan time.Time
+	if d.queue.InMemory() > 0 {
+		timer := time.NewTimer(WatchEvery)
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-d.wake: // by the watch
+	case <-again:
 	case <-ctx.Done():
 	}
 }

@@ -1,5 +1,6 @@
 // Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
-// are held.
+// are held. A plain job goes through six files, in this order: line.go, queue.go, dispatcher.go, workers.go, run.go and settler.go. What only
+// some jobs need is in the others.
 //
 //	rows are offered
 //	       │
@@ -51,7 +52,7 @@
 //
 //	which row is next     queue.pick   priorities (queue.go); slots of keys (keys.go): a row without a slot is parked
 //	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
-//	which may be marked   admission    full batches, places of the process's quota, what the table says of a key (admission.go)
+//	which may be marked   admission    full batches (batch.go), places of the quota (quota.go), what the table says of a key (keys.go)
 //	when a call starts    gate         the rate, and how many jobs a call has (admission.go)
 //	what runs alone       Permit       a suspect: a row whose processes died twice. The process runs one at a time (apart.go)
 //

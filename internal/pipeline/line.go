@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,10 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -100,41 +102,8 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	return l, nil
 }
 
-// ErrNoHandler is the cause of an error about a middleware that makes no handler. Trying again does not help.
-var ErrNoHandler = errors.New("a middleware makes no handler")
-
-// noHandler is an error with the cause [ErrNoHandler].
-type noHandler string
-
 func (n noHandler) Error() string      { return string(n) }
 func (noHandler) Is(target error) bool { return target == ErrNoHandler }
-
-// Try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
-func Try(cfg *queue_job.Config) error {
-	_, _, err := handlersOf(cfg)
-	return err
-}
-
-// handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
-func handlersOf(cfg *queue_job.Config) (one queue_job.Handler, batch queue_job.BatchHandler, err error) {
-	if cfg.HandleBatchFunc != nil {
-		batch, err = within(cfg, "BatchMiddleware", cfg.BatchMiddleware, cfg.HandleBatchFunc)
-	} else {
-		one, err = within(cfg, "Middleware", cfg.Middleware, cfg.HandleJobFunc)
-	}
-	return one, batch, err
-}
-
-// within puts a handler into middleware, of which the first is the outermost.
-func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *queue_job.Config, field string, middleware []M, handler H) (H, error) {
-	for i, around := range slices.Backward(middleware) {
-		if handler = around(handler); handler == nil {
-			return nil, noHandler(fmt.Sprintf(
-				"queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i))
-		}
-	}
-	return handler, nil
-}
 
 // Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
 func (l *Line) Hold(lease *keeper.Lease) held {
@@ -364,4 +333,94 @@ func lostIfMarked(row *store.Row, term int64) int16 {
 		return row.Lost + 1
 	}
 	return row.Lost
+}
+
+// base is what a line and its actors stand on.
+type base struct {
+	*Process
+	Part
+	name     string           // of its lease
+	whole    int              // the capacity of all shards
+	cfg      queue_job.Config // what the part may use of it
+	instance string           // that holds the leases
+	about    context.Context  // for messages about the line as a whole
+}
+
+// Part is the part of a job type that a line serves: all of it, or a shard.
+type Part struct {
+	JobType int32
+	Layout  share.Layout
+	Shard   int
+}
+
+// Process is what the lines of one database share, of this process.
+type Process struct {
+	Jobs      Jobs
+	Rows      hidden.Run // what handlers write through
+	Clock     *ground.Clock
+	Errlog    *ground.Errlog
+	Log       logger.Logger
+	Tables    TableSet
+	Observers []queue_job.Observer
+	Hooks     []Hook
+	Permit    *Permit // of all databases, as the quota is
+	Quota     *Quota  // nil: there is none
+	Reads     reads
+	LongReads chan struct{}                             // has a place for each read of long parameters that is under way
+	OnLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
+	OnLost    func(lease string, cause error)           // a lease ended before it was given back
+}
+
+// reads numbers the reads of the table. A read is a picture of the past, and may show what has left the memory since.
+type reads interface {
+	Span() (newest, oldest uint64) // of those under way; none is, if the oldest is newer than the newest
+}
+
+// Backlog is what a line says of rows that are not in memory and are to run. Somebody else loads them.
+type Backlog interface {
+	Bounds() (before int64, upTo uint64) // rows are left alone that fell due before this second, and whose id is not above this one
+	LeftAlone() int                      // how many such rows there are
+	Fell()                               // there was no room for a row
+	LetGo()                              // a row has left the memory, or was never taken in, and is to run
+	PassOver(term int64)                 // a row was left alone, since what was marked under its term still runs …
+	HeedTerms(running []int64)           // … under these terms
+	Behind() bool                        // not everything is loaded yet
+}
+
+// Jobs is what the lines need of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
+type Jobs interface {
+	Newest(ctx context.Context) (id uint64, now float64, err error)
+	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
+	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
+	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
+
+	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
+	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
+	Unlocked(ctx context.Context, ids []uint64) ([]uint64, error)
+	LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error)
+	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
+	LogAttempts(ctx context.Context, attempts []store.Attempt) error
+	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
+}
+
+// AboutType has the log say which type a context is about.
+func (p *Process) AboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
+	return p.Tables.About(logger.With(p.Log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
+}
+
+// TableSet says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
+type TableSet struct {
+	Name    string       // the prefix; "#2" and so on behind it for another database with the same one
+	Several *atomic.Bool // whether the engine has several sets; nil: it has one
+}
+
+// About has the log say which tables a context is about, as soon as there are several sets.
+func (s TableSet) About(ctx context.Context) context.Context { return attributes.Later(ctx, s) }
+
+// LogValue is nothing as long as there is one set.
+func (s TableSet) LogValue() slog.Value {
+	if s.Several == nil || !s.Several.Load() {
+		return slog.GroupValue()
+	}
+	return slog.GroupValue(slog.String("tables", s.Name))
 }

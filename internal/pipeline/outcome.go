@@ -5,25 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
-
-// verdict is the result of a run that is to be written: the job's new status and, if it runs again, the wait before that.
-type verdict struct {
-	status   queue_job.JobStatus
-	wait     time.Duration
-	reason   string // why it did not succeed; empty for a plain success or continuation
-	retried  int32  // 1 if the run counts as a retry
-	deferred int32  // 1 if it counts as no run
-	written  bool   // by the handler, in its own transaction
-	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
-}
 
 // decide turns what a handler did, and how often the job had been retried before, into a verdict. A status that the
 // handler set wins over its error.
@@ -134,25 +123,6 @@ func isSuspect(cfg *queue_job.Config, lost int16) bool {
 // lostReason names who noticed: the row of the log names who died.
 func lostReason(noticedBy string) string {
 	return "process died while running it; noticed by " + noticedBy
-}
-
-// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
-// or completed elsewhere, if a stop has cut it off, or if the handler has written it.
-func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
-	switch {
-	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
-		return verdict{status: queue_job.JobStatusRetry}, true
-	case t.gone.Load():
-		return verdict{status: queue_job.JobStatusCancelled}, true
-	case t.err != nil:
-		return r.judgeError(t, cause)
-	case bridge.QueueJob.Completed(&t.job):
-		return r.judgeCompleted(t, cause)
-	case t.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
-		return verdict{status: queue_job.JobStatusSuccess}, false
-	default:
-		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
-	}
 }
 
 // judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
@@ -275,3 +245,57 @@ func (t *task) marked(row store.Standing) bool {
 }
 
 func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).Pending() }
+
+// tellStarted tells the observer of the runs of a call.
+func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
+	for _, o := range r.Observers {
+		if o.Started == nil {
+			continue
+		}
+		for _, t := range tasks {
+			ground.Guarded(ctx, r.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
+		}
+	}
+}
+
+// tellFinished tells the type's own listener and the observers of the end of a run.
+func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
+	ctx = context.WithoutCancel(ctx)
+	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
+		if listener != nil {
+			ground.Guarded(ctx, r.Log, name, func() { listener(ctx, &t.job, f) })
+		}
+	}
+	tell("OnFinished", r.cfg.OnFinished)
+	for _, o := range r.Observers {
+		tell("Observer.Finished", o.Finished)
+	}
+}
+
+// Hook is a function of the application that is told of outcomes.
+type Hook interface {
+	Wants(queue_job.JobStatus) bool
+	Add(queue_job.Settled) // nobody waits for the function
+}
+
+// wanted reports whether somebody is to be told of outcomes with a status.
+func (p *Process) wanted(status queue_job.JobStatus) bool {
+	return slices.ContainsFunc(p.Hooks, func(h Hook) bool { return h.Wants(status) })
+}
+
+// tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
+func (b *base) tellSettled(t *task, v verdict) {
+	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
+	if t.run != nil {
+		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
+	} else {
+		job := b.jobOf(t)
+		job.Lost++
+		settled.Job, settled.Err = &job, errors.New(lostReason(b.instance))
+	}
+	for _, h := range b.Hooks {
+		if h.Wants(v.status) {
+			h.Add(settled)
+		}
+	}
+}

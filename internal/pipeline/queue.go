@@ -3,9 +3,12 @@ package pipeline
 import (
 	"cmp"
 	"container/heap"
+	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -54,6 +57,34 @@ type departed struct {
 	read uint64 // the newest read when it was forgotten
 }
 
+// task is a row in memory, from loading to settling.
+type task struct {
+	store.Row
+	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
+	refused   int16 // marks that failed, as far as they lengthen its wait
+	wasLost   bool  // a process died with it in flight, or a mark would find that now
+	suspect   bool  // it was lost so often that it runs alone
+	alone     bool  // it runs as a suspect
+	hasSlot   bool  // it has a slot of its key (keys)
+	left      bool  // the queue does not know it any more
+	*run            // nil while it waits: a queue has room for many rows
+}
+
+const (
+	levels = 4
+	// passes is how many rows of higher levels a row of a lower one lets pass.
+	passes = 10
+)
+
+// level holds the rows of one priority that wait.
+type level struct {
+	fresh    []*task
+	timed    dueHeap
+	unparked []*task // they were parked, and have their slot now
+	turn     int     // whose turn it is
+	passed   int     // rows of higher levels that were picked while some waited here
+}
+
 func newQueue(limit int, reads reads) *queue {
 	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
 }
@@ -96,6 +127,9 @@ func (q *queue) put(t *task) {
 		v.fresh = slices.Insert(v.fresh, i, t)
 	}
 }
+
+// levelOf is the level in which rows of a priority wait, or the nearest one if the priority is out of range.
+func levelOf(priority int32) int { return min(max(0, int(2-priority)), levels-1) }
 
 // register makes a row known that will not wait in the queue. It reports false if it is in memory already.
 func (q *queue) register(t *task) bool {
@@ -151,6 +185,15 @@ func (q *queue) Room() (lowest int32, all bool) {
 func (q *queue) roomIn(level int, timed bool) int {
 	v := &q.levels[level]
 	return min(q.perLane-v.lane(timed), max(q.limit-q.waiting, q.own-v.rows()))
+}
+
+func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.unparked) }
+
+func (v *level) lane(timed bool) int {
+	if timed {
+		return len(v.timed)
+	}
+	return len(v.fresh)
 }
 
 // InMemory is how many rows are in memory, in whatever state.
@@ -239,20 +282,6 @@ func (q *queue) next(now, ahead int64) *task {
 	}
 }
 
-// pickSuspect takes one suspect that is due, or nil.
-func (q *queue) pickSuspect(now int64) *task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, t := range q.suspects {
-		if t.dueMillis <= now && q.keys.take(t) {
-			q.suspects = slices.Delete(q.suspects, i, i+1)
-			q.waiting--
-			return t
-		}
-	}
-	return nil
-}
-
 // nextDue is when the first row that waits in a lane may be picked; false if none waits.
 func (q *queue) nextDue(ahead int64) (due int64, ok bool) {
 	q.mu.Lock()
@@ -264,18 +293,6 @@ func (q *queue) nextDue(ahead int64) (due int64, ok bool) {
 		}
 		if len(v.timed) > 0 && (!ok || v.timed[0].dueFrom(ahead) < due) {
 			due, ok = v.timed[0].dueFrom(ahead), true
-		}
-	}
-	return due, ok
-}
-
-// nextSuspect is when the first suspect falls due whose key has a slot; false if there is none.
-func (q *queue) nextSuspect() (due int64, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range q.suspects {
-		if (!ok || t.dueMillis < due) && q.keys.wouldTake(t) {
-			due, ok = t.dueMillis, true
 		}
 	}
 	return due, ok
@@ -326,6 +343,22 @@ func (q *queue) replace(t *task) {
 	}
 }
 
+// takeOut takes a row out of the level; nil if it does not wait there.
+func (v *level) takeOut(id uint64) *task {
+	is := func(t *task) bool { return t.ID == id }
+	for _, lane := range []*[]*task{&v.fresh, &v.unparked} {
+		if i := slices.IndexFunc(*lane, is); i >= 0 {
+			t := (*lane)[i]
+			*lane = slices.Delete(*lane, i, i+1)
+			return t
+		}
+	}
+	if i := slices.IndexFunc(v.timed, is); i >= 0 {
+		return heap.Remove(&v.timed, i).(*task)
+	}
+	return nil
+}
+
 // forget lets rows go. A read of the table that begins later may bring them back.
 func (q *queue) forget(tasks ...*task) {
 	q.mu.Lock()
@@ -344,15 +377,6 @@ func (q *queue) release(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.depart(t)
-}
-
-// substitute returns a copy of a task that takes its place: the queue does not know the task itself any more.
-func (q *queue) substitute(t *task) *task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	other := *t
-	t.left = true
-	return &other
 }
 
 func (q *queue) depart(t *task) bool {
@@ -397,4 +421,53 @@ func (q *queue) Forget() {
 		q.depart(t)
 	}
 	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0
+}
+
+// dueFrom is when the task may be marked if rows may be that many milliseconds before their time. A row whose mark was refused waits for its
+// time, and so does a row that was lost: it may be why its process died.
+func (t *task) dueFrom(ahead int64) int64 {
+	if t.refused > 0 || t.wasLost {
+		ahead = 0
+	}
+	return t.dueMillis - ahead
+}
+
+// refuse notes that the task's mark failed. The task waits, longer each time, so that others get past it.
+func (t *task) refuse(now int64, longest time.Duration) {
+	t.dueMillis = max(t.dueMillis, now+t.refusal(longest).Milliseconds())
+}
+
+// refusal counts a mark that failed, and returns how long to wait after it.
+func (t *task) refusal(longest time.Duration) time.Duration {
+	const doublings = 10
+	wait := min(ground.RetryFirst<<min(2*t.refused, doublings), longest)
+	t.refused = min(t.refused+1, doublings)
+	return wait
+}
+
+// LogValue says which run it is.
+func (t *task) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Uint64("job_id", t.ID),
+		slog.Int("job_type", int(t.JobType)),
+		slog.Int("attempt", int(t.Attempts)),
+		slog.Int64("term", t.Term),
+	)
+}
+
+// dueHeap orders tasks by when they fall due.
+type dueHeap []*task
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return h[i].dueMillis < h[j].dueMillis || h[i].dueMillis == h[j].dueMillis && h[i].ID < h[j].ID
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(t any)   { *h = append(*h, t.(*task)) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return last
 }

@@ -10,9 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -29,6 +32,31 @@ type runner struct {
 	counts  *counts
 	wake    chan struct{} // the dispatcher
 }
+
+// run is what a task has only once it is marked.
+type run struct {
+	lease   *keeper.Lease             // under which it is marked
+	seen    atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look of the watch
+	since   time.Time                 // when it became ready
+	index   int                       // in workers.atWork
+	job     queue_job.Job             // as its handler has it
+	cancel  context.CancelCauseFunc
+	started time.Time
+	waited  time.Duration // for its start
+	begun   atomic.Bool   // the handler is about to be called, and the three above are set
+	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
+	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
+	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
+	read    time.Duration // how long its long parameters took to be read
+
+	context jobContext // of its handler; of a batch, the first run has it
+	err     error      // that the handler ended with
+	took    time.Duration
+	outcome outcome // when it has ended
+}
+
+// runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
+const runsTogether = 4
 
 // work runs ready tasks, one call after the other, until there are none that may start.
 func (r *runner) work() {
@@ -143,6 +171,21 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 	return may
 }
 
+// jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
+// that waited in memory may start before that.
+func (b *base) jobOf(t *task) queue_job.Job {
+	fellDue := t.DueSecond()
+	if t.dueMillis > 0 {
+		fellDue = min(fellDue, t.dueMillis/1000)
+	}
+	return queue_job.Job{
+		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.Tables.Name, JobParams: t.Params,
+		StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
+		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
+		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
+	}
+}
+
 // waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
 // of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
 func (b *base) waited(t *task) time.Duration {
@@ -151,6 +194,28 @@ func (b *base) waited(t *task) time.Duration {
 		due = min(t.StartTime*1000, t.dueMillis)
 	}
 	return max(t.started.Sub(t.since), time.Duration(b.Clock.At(t.started)-due)*time.Millisecond)
+}
+
+// aboutRun is the context of log lines about a run, or about the runs of a call.
+func (b *base) aboutRun(run slog.LogValuer) context.Context {
+	ctx := b.Log.GetNewContext(b.cfg.ServiceName)
+	if several := b.Tables.Several; several != nil && several.Load() {
+		ctx = logger.With(ctx, slog.String("tables", b.Tables.Name))
+	}
+	return attributes.Later(ctx, run)
+}
+
+// jobContext ends with a context and has the values of the logger's context.
+type jobContext struct {
+	context.Context
+	values context.Context
+}
+
+func (c *jobContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
 }
 
 // notStarted takes back a marked task that may not start now, or ever.
@@ -166,74 +231,7 @@ func (r *runner) notStarted(t *task) {
 	ground.Signal(r.wake)
 }
 
-// awaitDelay waits until n tasks may start, because others were late.
-func (r *runner) awaitDelay(ctx context.Context, n int) {
-	if delay := r.workers.delay(n); delay > 0 {
-		ground.Sleep(ctx, delay)
-	}
-}
-
-// lastCancels ends the context of a batch when the last of its jobs has been cancelled.
-type lastCancels struct {
-	cancel context.CancelCauseFunc
-	left   atomic.Int64
-}
-
-func (c *lastCancels) one() context.CancelCauseFunc {
-	var told atomic.Bool
-	return func(cause error) {
-		if !told.Swap(true) && c.left.Add(-1) == 0 {
-			c.cancel(cause)
-		}
-	}
-}
-
-// tellStarted tells the observer of the runs of a call.
-func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
-	for _, o := range r.Observers {
-		if o.Started == nil {
-			continue
-		}
-		for _, t := range tasks {
-			ground.Guarded(ctx, r.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
-		}
-	}
-}
-
-// manyRuns are the runs of a call of a batch handler, as the log has them.
-type manyRuns struct {
-	first *task
-	jobs  int
-}
-
-func (m manyRuns) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int("job_type", int(m.first.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.Term))
-}
-
-// callBatch calls the batch handler and notes on each task how it ended.
-func (r *runner) callBatch(ctx context.Context, tasks []*task) {
-	jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
-	for i, t := range tasks {
-		jobs[i] = &t.job
-	}
-	for i, err := range eachOf(r.batch(ctx, jobs), len(tasks)) {
-		tasks[i].err = err
-	}
-}
-
 var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
-
-// eachOf returns the error of each job of a batch.
-func eachOf(err error, jobs int) []error {
-	var each queue_job.BatchErrors
-	if errors.As(err, &each) {
-		if len(each) == jobs {
-			return each
-		}
-		err = fmt.Errorf("the handler returned %d errors for %d jobs: %w", len(each), jobs, err)
-	}
-	return slices.Repeat([]error{err}, jobs)
-}
 
 // finish hands the outcome of a run to the settler. Cause says why the run's context ended before the handler did. It is nil
 // if the context had not ended.
@@ -275,6 +273,36 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	}
 }
 
+// verdict is the result of a run that is to be written: the job's new status and, if it runs again, the wait before that.
+type verdict struct {
+	status   queue_job.JobStatus
+	wait     time.Duration
+	reason   string // why it did not succeed; empty for a plain success or continuation
+	retried  int32  // 1 if the run counts as a retry
+	deferred int32  // 1 if it counts as no run
+	written  bool   // by the handler, in its own transaction
+	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
+}
+
+// judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled
+// or completed elsewhere, if a stop has cut it off, or if the handler has written it.
+func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
+	switch {
+	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
+		return verdict{status: queue_job.JobStatusRetry}, true
+	case t.gone.Load():
+		return verdict{status: queue_job.JobStatusCancelled}, true
+	case t.err != nil:
+		return r.judgeError(t, cause)
+	case bridge.QueueJob.Completed(&t.job):
+		return r.judgeCompleted(t, cause)
+	case t.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
+		return verdict{status: queue_job.JobStatusSuccess}, false
+	default:
+		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
+	}
+}
+
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
 	r.counts.putOffs.note(t, r.Clock.At(t.started)-t.waited.Milliseconds(), r.Clock.At(ended)+v.wait.Milliseconds())
@@ -282,124 +310,35 @@ func (r *runner) putOff(t *task, v verdict, ended time.Time) {
 	r.counts.deferrals.Add(1)
 }
 
-// tellFinished tells the type's own listener and the observers of the end of a run.
-func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
-	ctx = context.WithoutCancel(ctx)
-	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
-		if listener != nil {
-			ground.Guarded(ctx, r.Log, name, func() { listener(ctx, &t.job, f) })
+// ErrNoHandler is the cause of an error about a middleware that makes no handler. Trying again does not help.
+var ErrNoHandler = errors.New("a middleware makes no handler")
+
+// noHandler is an error with the cause [ErrNoHandler].
+type noHandler string
+
+// Try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
+func Try(cfg *queue_job.Config) error {
+	_, _, err := handlersOf(cfg)
+	return err
+}
+
+// handlersOf are HandleJobFunc and HandleBatchFunc inside their middleware. A type has one of them, and the other is nil.
+func handlersOf(cfg *queue_job.Config) (one queue_job.Handler, batch queue_job.BatchHandler, err error) {
+	if cfg.HandleBatchFunc != nil {
+		batch, err = within(cfg, "BatchMiddleware", cfg.BatchMiddleware, cfg.HandleBatchFunc)
+	} else {
+		one, err = within(cfg, "Middleware", cfg.Middleware, cfg.HandleJobFunc)
+	}
+	return one, batch, err
+}
+
+// within puts a handler into middleware, of which the first is the outermost.
+func within[H queue_job.Handler | queue_job.BatchHandler, M ~func(H) H](cfg *queue_job.Config, field string, middleware []M, handler H) (H, error) {
+	for i, around := range slices.Backward(middleware) {
+		if handler = around(handler); handler == nil {
+			return nil, noHandler(fmt.Sprintf(
+				"queue_job.Config.%s (job type %d, service %q): number %d made no handler; return one from it", field, cfg.JobType, cfg.ServiceName, i))
 		}
 	}
-	tell("OnFinished", r.cfg.OnFinished)
-	for _, o := range r.Observers {
-		tell("Observer.Finished", o.Finished)
-	}
-}
-
-// jobContext ends with a context and has the values of the logger's context.
-type jobContext struct {
-	context.Context
-	values context.Context
-}
-
-func (c *jobContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
-}
-
-// Long parameters are not in memory while a job waits, nor when its run has ended: the worker reads them right before it calls the
-// handler. So they take as much memory as the runs need, whatever waits.
-
-// LongReadsMax is how many reads of long parameters a database is sent at a time: there are many workers, and perhaps few
-// connections.
-const LongReadsMax = 8
-
-// runParams are the long parameters of runs.
-type runParams map[runID]string
-
-type runID struct {
-	job     uint64
-	attempt int32
-}
-
-// longParams reads the long parameters of those tasks that have any. They are about to start.
-// Tasks whose parameters it does not bring wait, longer each time.
-func (r *runner) longParams(tasks []*task) runParams {
-	var long []*task
-	for _, t := range tasks {
-		if t.HasLong() && !t.gone.Load() {
-			long = append(long, t)
-		}
-	}
-	began, params := time.Now(), runParams{}
-	for some := range slices.Chunk(long, longRowsMax) {
-		for _, row := range r.readLong(some) {
-			params[runID{row.ID, row.Attempts}] = row.Params
-		}
-	}
-	for _, t := range long {
-		t.read = time.Since(began)
-		if _, ok := params[t.runID()]; !ok {
-			t.refuse(r.Clock.Now(), lockedLongest)
-		}
-	}
-	return params
-}
-
-func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
-
-// readLong returns nothing if the read fails.
-func (r *runner) readLong(tasks []*task) []store.RunParams {
-	lease := tasks[0].lease
-	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
-	defer cancel()
-	select {
-	case r.LongReads <- struct{}{}:
-		defer func() { <-r.LongReads }()
-	case <-statement.Done():
-		return nil
-	}
-	rows, err := r.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
-	r.Errlog.On(lease.Context(), "read long parameters", err)
-	return rows
-}
-
-// takeLong gives a task's job its long parameters. It reports whether they were read.
-func (t *task) takeLong(params runParams) bool {
-	whole, ok := params[t.runID()]
-	t.job.JobParams = whole
-	return ok
-}
-
-// lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
-// handler may have kept the job.
-func (r *runner) lighten(t *task) *task {
-	light := r.queue.substitute(t)
-	light.run = &run{lease: t.lease, job: r.jobOf(t), err: t.err, took: t.took}
-	light.job.JobParams = ""
-	return light
-}
-
-// longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a
-// binary log or a write set may have the rows whole, as they were and as they are.
-const longRowsMax = 32
-
-// fewLong divides groups of rows that are written together so that none has too many with long parameters.
-func fewLong[T interface{ HasLong() bool }](groups [][]T) (few [][]T) {
-	for _, group := range groups {
-		from, long := 0, 0
-		for i, row := range group {
-			if !row.HasLong() {
-				continue
-			}
-			if long++; long > longRowsMax {
-				few = append(few, group[from:i:i])
-				from, long = i, 1
-			}
-		}
-		few = append(few, group[from:])
-	}
-	return few
+	return handler, nil
 }

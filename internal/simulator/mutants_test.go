@@ -38,7 +38,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "behind: a row that is changed in memory waits for the next round of its lane",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  "\t\t\tm.backlog.LetGo()\n",
 		New:  "",
 		Seed: 88,
@@ -151,7 +151,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "rows that a mark has passed over are taken for gone",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  "m.passedOver(lease, rest)",
 		New:  "m.queue.forget(rest[:0]...)",
 		Seed: 1,
@@ -322,7 +322,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "early marks that are refused come before their time",
-		File: "internal/pipeline/row.go",
+		File: "internal/pipeline/queue.go",
 		Old:  "t.dueMillis = max(t.dueMillis, now+t.refusal(",
 		New:  "t.dueMillis = max(0, now+t.refusal(",
 		Seed: 282,
@@ -436,7 +436,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a job starts although its long parameters could not be read",
-		File: "internal/pipeline/run.go",
+		File: "internal/pipeline/long_params.go",
 		Old:  "\treturn ok\n",
 		New:  "\treturn ok || true\n",
 		Seed: 15,
@@ -457,21 +457,21 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
-		File: "internal/pipeline/run.go",
+		File: "internal/pipeline/long_params.go",
 		Old:  "t.refuse(r.Clock.Now(), lockedLongest)",
 		New:  "t.gone.Store(true)",
 		Seed: 18,
 	},
 	{
 		Name: "an unknown mark is taken for failed",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  "marked, errBack := m.readBack(lease, batch)",
 		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)",
 		Seed: 7,
 	},
 	{
 		Name: "an unknown mark is taken for done",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  "marked, errBack := m.readBack(lease, batch)",
 		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)\n\tfor _, t := range batch {\n\t\tmarked[t.ID] = store.Marked{ID: t.ID, Attempts: t.Attempts + 1, Lost: t.Lost}\n\t}",
 		Seed: 1,
@@ -492,14 +492,14 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "an outcome whose row is locked is dropped",
-		File: "internal/pipeline/statement.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "\treturn locked, nil\n",
 		New:  "\treturn nil, nil\n",
 		Seed: 57,
 	},
 	{
 		Name: "locked rows whose outcomes wait are not looked at again",
-		File: "internal/pipeline/settler.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "in = min(in, time.Until(f.lookAt))",
 		New:  "in = min(in, time.Hour)",
 		Seed: 128,
@@ -513,7 +513,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a mark that comes back after the stop is not taken back",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/dispatcher.go",
 		Old:  "m.settler.undo(lease, ours...)\n",
 		New:  "\n",
 		Seed: 2,
@@ -618,28 +618,28 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a deferred run counts in the next run",
-		File: "internal/pipeline/statement.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "again.Deferred += act.deferred",
 		New:  "",
 		Seed: 2,
 	},
 	{
 		Name: "hooks are told what was sent, not what was written",
-		File: "internal/pipeline/statement.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
 		New:  "if _ = others; wanted {",
 		Seed: 2,
 	},
 	{
 		Name: "hooks are not told of what an earlier sending has written",
-		File: "internal/pipeline/statement.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
 		New:  "if _ = others; written > all {",
 		Seed: 24,
 	},
 	{
 		Name: "a hook is told of cancellations by others",
-		File: "internal/pipeline/statement.go",
+		File: "internal/pipeline/unwritten.go",
 		Old:  "others := st.status == queue_job.JobStatusCancelled ||",
 		New:  "others :=",
 		Seed: 128,
@@ -961,7 +961,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "the clock is not read again after a mark that found itself late",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  "\t\t\tm.readClock(lease)\n",
 		New:  "",
 

@@ -41,7 +41,7 @@ var mutants = []struct {
 	}, "TestALateCommitIsFoundByTheNextSweep", ""},
 	{mutant.Mutant{
 		Name: "a mark of unknown outcome that is not read back",
-		File: "internal/pipeline/mark.go",
+		File: "internal/pipeline/doubts.go",
 		Old:  `marked, errBack := m.readBack(lease, batch)`,
 		New:  `marked, errBack := map[uint64]store.Marked{}, error(nil)`,
 	}, "TestAConnectionCutAtEveryByteOfAMarkAndASettle", ""},

@@ -15,72 +15,6 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
-type marker struct {
-	*base
-	queue   *queue
-	settler *settler
-	backlog Backlog
-	doubts  doubts
-	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
-	wake    chan struct{}              // the dispatcher
-}
-
-// mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
-// final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
-// locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
-// forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
-// ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
-// waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
-// the statement failed, or ctx has ended.
-func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
-	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
-	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
-	sent := time.Now()
-	marked, err := m.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, m.Clock.At(sent)+markInTime.Milliseconds())
-	cancel()
-	doing := "mark jobs"
-	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
-		doing = "mark a job"
-	}
-	m.Errlog.On(lease.Context(), doing, err)
-	ours = batch
-	var told map[uint64]store.Marked // by the table, if the answer does not say it all
-	if err != nil || marked != len(batch) {
-		ours, told = m.markedFor(lease, batch, sent, err)
-	}
-	if m.doubts.any.Load() {
-		m.doubts.resolve(ours...)
-	}
-	var runs []run
-	for i, t := range ours {
-		if len(runs) == 0 {
-			runs = make([]run, min(len(ours)-i, runsTogether))
-		}
-		now, known := told[t.ID]
-		if !known {
-			now.Attempts, now.Lost = t.Attempts+1, t.Lost
-			if t.Term != 0 {
-				now.Lost = lostIfMarked(&t.Row, lease.Term)
-			}
-		}
-		if now.Lost > t.Lost { // the log hears of that
-			m.lost(t, lease)
-		}
-		t.run, runs = &runs[0], runs[1:]
-		t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, now.Attempts, now.Lost
-		t.seen.Store(&sent)
-		if m.cfg.OrderedByKey {
-			m.queue.remember(t)
-		}
-	}
-	if ctx.Err() != nil {
-		m.settler.undo(lease, ours...)
-		return nil, false
-	}
-	return ours, err == nil
-}
-
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.
 func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task, marked map[uint64]store.Marked) {
 	marked, errBack := m.readBack(lease, batch)
@@ -193,37 +127,6 @@ func (m *marker) takeBack(lease *keeper.Lease, t *task) {
 	} else {
 		m.settler.handBack(lease, t)
 	}
-}
-
-// alike groups tasks by the version in which they were read, few of them long; the group with the smallest id goes first.
-func alike(batch []*task) (groups [][]*task) {
-	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
-	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
-		return [][]*task{batch} // mostly
-	}
-	group := map[store.Version]int{}
-	for _, t := range batch {
-		i, ok := group[t.Version()]
-		if !ok {
-			i = len(groups)
-			group[t.Version()], groups = i, append(groups, nil)
-		}
-		groups[i] = append(groups[i], t)
-	}
-	return fewLong(groups)
-}
-
-// smaller is how many rows go into one statement after one has failed. A single row may make it fail, if business code has locked the row or
-// a trigger refuses it. So after each failure, statements are smaller, until the other rows get past that row; and twice as large after each
-// success.
-func smaller(rows int) int { return max(1, rows/8) }
-
-func idsOf(tasks []*task) []uint64 {
-	ids := make([]uint64, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.ID
-	}
-	return ids
 }
 
 // doubts are marks that may still be carried out: the connection broke, and the table does not show them. As long as the lease is

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,89 +12,6 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// outcome is what is to be written about one task.
-type outcome struct {
-	*task
-	act
-	log       *store.Attempt // nil: nothing, or done
-	tries     int            // that have not written it
-	cut       bool           // a transaction may have locked the row: one of them had no answer in time, or has passed the row over
-	untilSeen int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
-}
-
-// act is the part of an outcome that one statement can write for many tasks.
-type act struct {
-	kind kind
-	row  store.Version // of the rows, as far as the statement asks for it
-	term int64         // of the lease
-	verdict
-}
-
-type kind int
-
-const (
-	settle   kind = iota // write the verdict of a run
-	unmark               // it was marked, but not started
-	handBack             // the same, and it goes on waiting in memory
-	failLost             // its process died once too often
-)
-
-// statement writes alike outcomes.
-type statement struct {
-	act
-	outcomes []*outcome
-	tasks    []*task        // of the outcomes
-	why      *store.Attempt // for the log, in the same transaction; nil: nothing
-	passes   bool           // over rows that another transaction has locked
-}
-
-func tasksOf(group []*outcome) []*task {
-	tasks := make([]*task, len(group))
-	for i, o := range group {
-		tasks[i] = o.task
-	}
-	return tasks
-}
-
-// byAct groups alike outcomes, few of them of long rows, in the order of their first ones. Mostly, each is like the one before.
-func byAct(outcomes []*outcome) (groups [][]*outcome) {
-	index := map[act]int{}
-	last, long := 0, false
-	for _, o := range outcomes {
-		if len(groups) == 0 || o.act != groups[last][0].act {
-			i, ok := index[o.act]
-			if !ok {
-				i = len(groups)
-				index[o.act], groups = i, append(groups, nil)
-			}
-			last = i
-		}
-		groups[last] = append(groups[last], o)
-		long = long || o.HasLong()
-	}
-	if long {
-		return fewLong(groups)
-	}
-	return groups
-}
-
-// outcome is the act as the table takes it.
-func (a act) outcome(lostLimit int, why *store.Attempt) store.Outcome {
-	switch {
-	case a.kind == unmark, a.kind == handBack:
-		return store.NotStarted{Marked: a.row}
-	case a.kind == failLost:
-		return store.Died{Read: a.row, Term: a.term, LostBefore: int16(lostLimit) - 1, Why: why}
-	case !a.status.Pending():
-		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
-	default:
-		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred}
-	}
-}
-
-// takesBack reports whether the act takes back a mark.
-func (a act) takesBack() bool { return a.kind == unmark || a.kind == handBack }
-
 // wrote reports whether a row may look as it does because this act was written before.
 func (a act) wrote(row store.Standing) bool {
 	term := a.term
@@ -101,33 +19,6 @@ func (a act) wrote(row store.Standing) bool {
 		term = 0 // the mark was taken off
 	}
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
-}
-
-// settle sends a statement, and goes on with its tasks. It returns the outcomes that are to be sent again, and those whose rows are locked.
-// After an error, it has done nothing with any.
-func (l *Line) settle(ctx context.Context, st statement) (again, locked []*outcome, err error) {
-	if st.passes {
-		if locked, err = l.passOver(ctx, &st); err != nil || len(st.outcomes) == 0 {
-			return nil, locked, err
-		}
-	}
-	ids := idsOf(st.tasks)
-	written, err := l.Jobs.Settle(ctx, ids, st.outcome(l.cfg.LostLimit, st.why))
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case written == len(ids):
-		l.settled(&st)
-		return nil, locked, nil
-	case !st.takesBack():
-		again, err = l.settledSome(ctx, &st, written)
-		return again, locked, err
-	}
-	rows, err := l.standings(ctx, st.tasks)
-	if err == nil {
-		again = l.unmarkAgain(st.outcomes, rows)
-	}
-	return again, locked, err
 }
 
 // passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
@@ -159,29 +50,6 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 	})
 	st.outcomes, st.tasks = others, tasksOf(others)
 	return locked, nil
-}
-
-// settled goes on with tasks whose outcomes the table has.
-func (l *Line) settled(st *statement) {
-	if st.status != queue_job.JobStatusSuccess {
-		l.noteLogs(st)
-	}
-	if len(l.Hooks) > 0 && !st.takesBack() {
-		for _, o := range st.outcomes {
-			l.tellSettled(o.task, o.verdict)
-		}
-	}
-	switch {
-	case st.kind == handBack:
-		l.waitAgain(st.tasks)
-	case st.kind == settle && st.status.Pending():
-		l.runAgain(st.act, st.tasks)
-	default:
-		if st.kind == unmark {
-			l.backlog.LetGo()
-		}
-		l.queue.forget(st.tasks...)
-	}
 }
 
 // settledSome goes on with tasks of whose outcomes a statement has written some only. The others are dropped, unless the table has them since
@@ -308,4 +176,97 @@ func (l *Line) runAgain(act act, tasks []*task) {
 		l.queue.backIfRoom(again)
 	}
 	ground.Signal(l.wake)
+}
+
+// failures are the outcomes of a settler whose statements have failed. They are sent apart from the others: a transaction may have locked
+// their rows, or a trigger refuses one. While a statement waits for a row, no other outcome of the type is written, and when unsettledMax of
+// them wait, none of its jobs starts. So a statement is cut after settleMax.
+//
+//	a statement is cut, or refused ──► locked: the server says which rows are locked; one look a second at a thousand of them
+//	                               └─► list:   it does not say, or refuses a row: statements of an eighth of the size each time,
+//	                                           until each outcome stands alone; after a cut, a rest
+//
+// MySQL and MariaDB do not notice that nobody waits for a statement any more: it keeps a session for up to innodb_lock_wait_timeout. So from
+// the first cut on, as long as rows may be locked, a read that waits for no lock says which rows are free, and only they are written
+// (passOver). If statements have no answer wherever they lead, the database is slow, and they get more time (settler.patience).
+type failures struct {
+	locked []*outcome // by when they are looked at
+	lookAt time.Time  // at some of these
+
+	list     []*outcome // the others, by the number of tries, least first; outcomes that stand alone take turns
+	at       time.Time  // before, none of these is sent
+	answered int        // of these statements, since one has failed
+	cuts     int        // of these statements in a row that had no answer in time
+}
+
+// any reports whether there are outcomes of a kind.
+func (f *failures) any(of func(*outcome) bool) bool {
+	return slices.ContainsFunc(f.locked, of) || slices.ContainsFunc(f.list, of)
+}
+
+// in is how long until some may be sent.
+func (f *failures) in() time.Duration {
+	in := time.Hour
+	if len(f.list) > 0 {
+		in = time.Until(f.at)
+	}
+	if len(f.locked) > 0 {
+		in = min(in, time.Until(f.lookAt))
+	}
+	return in
+}
+
+// take takes the outcomes of the next statement. The list is not empty, or locked rows are to be looked at.
+func (f *failures) take() (batch []*outcome) {
+	if n := min(len(f.locked), batchRowsMax); n > 0 && time.Until(f.lookAt) <= 0 {
+		batch, f.locked = f.locked[:n:n], f.locked[n:]
+		f.lookAt = time.Now().Add(lockedLooks)
+		return batch
+	}
+	stage, n := f.list[0].stage(), 0
+	most := max(1, batchRowsMax>>(3*stage))
+	most = min(most<<min(max(0, f.answered-againSure), 10), batchRowsMax)
+	for n < len(f.list) && n < most && f.list[n].stage() == stage {
+		n++
+	}
+	batch, f.list = f.list[:n:n], f.list[n:]
+	return batch
+}
+
+// stage is how often an outcome was tried, until it stands alone.
+func (o *outcome) stage() int { return min(o.tries, againFinds+1) }
+
+// lock keeps outcomes whose rows were found locked.
+func (f *failures) lock(outcomes []*outcome) {
+	if len(f.locked) == 0 {
+		f.lookAt = time.Now().Add(lockedLooks)
+	}
+	f.locked = append(f.locked, outcomes...)
+}
+
+// add keeps other outcomes.
+func (f *failures) add(outcomes []*outcome) {
+	if len(f.list) == 0 {
+		f.answered, f.cuts = 0, 0
+	}
+	f.list = append(f.list, outcomes...)
+	slices.SortStableFunc(f.list, func(a, b *outcome) int { return cmp.Compare(a.stage(), b.stage()) })
+}
+
+// after notes how statements for them ended. If one was cut, that was after a time, and it may go on waiting in the server. So there is a long rest.
+// The first is short, if the next statement passes over locked rows.
+func (f *failures) after(ok bool, cut time.Duration, passes bool) {
+	switch {
+	case cut > 0:
+		f.answered, f.cuts = 0, f.cuts+1
+		rest := lockedLooks
+		if !passes || f.cuts > 1 {
+			rest = min(3*cut<<min(f.cuts/againOften, 4), againRest)
+		}
+		f.at = time.Now().Add(rest)
+	case ok:
+		f.answered, f.cuts = f.answered+1, 0
+	default:
+		f.answered, f.cuts = 0, 0
+	}
 }

@@ -1,0 +1,114 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+// Long parameters are not in memory while a job waits, nor when its run has ended: the worker reads them right before it calls the
+// handler. So they take as much memory as the runs need, whatever waits.
+
+// LongReadsMax is how many reads of long parameters a database is sent at a time: there are many workers, and perhaps few
+// connections.
+const LongReadsMax = 8
+
+// runParams are the long parameters of runs.
+type runParams map[runID]string
+
+type runID struct {
+	job     uint64
+	attempt int32
+}
+
+// longParams reads the long parameters of those tasks that have any. They are about to start.
+// Tasks whose parameters it does not bring wait, longer each time.
+func (r *runner) longParams(tasks []*task) runParams {
+	var long []*task
+	for _, t := range tasks {
+		if t.HasLong() && !t.gone.Load() {
+			long = append(long, t)
+		}
+	}
+	began, params := time.Now(), runParams{}
+	for some := range slices.Chunk(long, longRowsMax) {
+		for _, row := range r.readLong(some) {
+			params[runID{row.ID, row.Attempts}] = row.Params
+		}
+	}
+	for _, t := range long {
+		t.read = time.Since(began)
+		if _, ok := params[t.runID()]; !ok {
+			t.refuse(r.Clock.Now(), lockedLongest)
+		}
+	}
+	return params
+}
+
+func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
+
+// readLong returns nothing if the read fails.
+func (r *runner) readLong(tasks []*task) []store.RunParams {
+	lease := tasks[0].lease
+	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
+	defer cancel()
+	select {
+	case r.LongReads <- struct{}{}:
+		defer func() { <-r.LongReads }()
+	case <-statement.Done():
+		return nil
+	}
+	rows, err := r.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
+	r.Errlog.On(lease.Context(), "read long parameters", err)
+	return rows
+}
+
+// takeLong gives a task's job its long parameters. It reports whether they were read.
+func (t *task) takeLong(params runParams) bool {
+	whole, ok := params[t.runID()]
+	t.job.JobParams = whole
+	return ok
+}
+
+// lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
+// handler may have kept the job.
+func (r *runner) lighten(t *task) *task {
+	light := r.queue.substitute(t)
+	light.run = &run{lease: t.lease, job: r.jobOf(t), err: t.err, took: t.took}
+	light.job.JobParams = ""
+	return light
+}
+
+// substitute returns a copy of a task that takes its place: the queue does not know the task itself any more.
+func (q *queue) substitute(t *task) *task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	other := *t
+	t.left = true
+	return &other
+}
+
+// longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a
+// binary log or a write set may have the rows whole, as they were and as they are.
+const longRowsMax = 32
+
+// fewLong divides groups of rows that are written together so that none has too many with long parameters.
+func fewLong[T interface{ HasLong() bool }](groups [][]T) (few [][]T) {
+	for _, group := range groups {
+		from, long := 0, 0
+		for i, row := range group {
+			if !row.HasLong() {
+				continue
+			}
+			if long++; long > longRowsMax {
+				few = append(few, group[from:i:i])
+				from, long = i, 1
+			}
+		}
+		few = append(few, group[from:])
+	}
+	return few
+}
