@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -151,11 +152,11 @@ func (c *console) pause(ctx context.Context, r *http.Request, jobType int32) (ch
 		return false, failed(http.StatusBadRequest,
 			"for=%q: use a time up to a year, as in 30m, 2h or 1d, or leave it empty for a pause that lasts until somebody resumes the type.", text)
 	}
-	fleet, err := c.jobs.Fleet(ctx, c.ex) // the type goes on by the database's clock
+	_, now, err := faces.Newest(ctx, c.jobs, c.ex) // the type goes on by the database's clock
 	if err != nil {
 		return false, err
 	}
-	return c.jobs.PauseUntil(ctx, c.ex, jobType, fleet.Now.Add(lasts))
+	return c.jobs.PauseUntil(ctx, c.ex, jobType, now.Add(lasts))
 }
 
 const pauseMost = 365 * 24 * time.Hour

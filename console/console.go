@@ -108,6 +108,7 @@ type console struct {
 	actor    func(*http.Request) string
 	logout   string                                        // address; empty: none
 	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
+	clock    databaseClock
 	fleet    shared[*fleet]
 	types    shared[[]queue_job.Type]
 	errors   shared[*faces.Errors]
@@ -183,13 +184,13 @@ func (c *console) guarded(next http.Handler) http.Handler {
 
 // page is what every template gets.
 type page struct {
-	Title string // of the console
-	Name  string // of the page
-	Root  string // relative address of the overview
-	Said  string // message about the change that led to this page
-	User  string // who looks; empty: nobody can log out
-	Out   string // address that ends the viewer's session
-	At    time.Time
+	Title string    // of the console
+	Name  string    // of the page
+	Root  string    // relative address of the overview
+	Said  string    // message about the change that led to this page
+	User  string    // who looks; empty: nobody can log out
+	Out   string    // address that ends the viewer's session
+	At    time.Time // when what it shows was so, by the database's clock
 	Body  any
 
 	may func(Verb, int32) bool
@@ -226,6 +227,9 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 		if c.ex != nil {
 			p.Body, err = get(r)
 		}
+		if err == nil {
+			p.At, err = c.asOf(r.Context(), p.Body)
+		}
 		if err != nil {
 			c.writeError(w, p, "This page cannot be shown", err)
 			return
@@ -242,11 +246,12 @@ type outdating interface{ outdates(said string) bool }
 
 func (c *console) pageFor(r *http.Request, name string) *page {
 	user, root := "", rootOf(r)
+	now, _ := c.clock.now()
 	if c.logout != "" {
 		user = c.actor(r)
 	}
 	return &page{Title: c.title, Name: name, User: user, Out: c.logoutFrom(root),
-		Root: root, Said: said[r.URL.Query().Get("said")], At: time.Now(), may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
+		Root: root, Said: said[r.URL.Query().Get("said")], At: now, may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
 }
 
 // logoutFrom is the address that ends the viewer's session, on a page from which a root leads to the overview.

@@ -95,7 +95,11 @@ const pastFresh = 10 * time.Second // holders write once a minute
 // pastOf reads what a type did in a window. It takes two statements.
 func (c *console) pastOf(r *http.Request, jobType int32, w *window) (past, error) {
 	got, err := c.pasts.of(pastFresh, pastKey{jobType, w.Name}).get(r.Context(), func(ctx context.Context) (told, error) {
-		from, before := w.until(time.Now())
+		now, err := c.now(ctx)
+		if err != nil {
+			return told{}, err
+		}
+		from, before := w.until(now)
 		periods, err := operate.History(ctx, c.jobs, c.ex, jobType, from, before, w.step)
 		if err != nil {
 			return told{}, err
@@ -128,7 +132,10 @@ func (c *console) showLeases(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := time.Now()
+	before, err := c.now(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	from := before.Add(-w.long)
 	all, err := c.tenures.of(freshFor, w.Name).get(r.Context(), func(ctx context.Context) ([]operate.Tenure, error) {
 		return operate.LeaseHistory(ctx, c.jobs, c.ex, operate.TenureFilter{From: from, Most: tenuresDrawn})

@@ -22,8 +22,6 @@ import (
 var functions = template.FuncMap{
 	"clock":   clock,
 	"span":    words.Span,
-	"ago":     func(at time.Time) string { return words.Span(time.Since(at)) },
-	"left":    time.Until,
 	"pretty":  pretty,
 	"plural":  words.Count,
 	"waits":   waits,
@@ -106,6 +104,7 @@ func (c *console) fleetNow(r *http.Request) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.clock.heard(f.Now)
 		return &fleet{f, operate.HealthOf(f, nil).Types}, nil
 	})
 }

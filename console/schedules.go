@@ -39,7 +39,11 @@ func (c *console) showSchedules(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, now := schedulesPage{Reads: c.schedule != nil}, time.Now()
+	now, err := c.now(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	body := schedulesPage{Reads: c.schedule != nil}
 	for _, t := range types {
 		if t.Known.Schedule != "" {
 			s := scheduled{Type: t}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -45,11 +46,12 @@ func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []q
 	}
 	goOn = filter.Before
 	if goOn == 0 {
-		newest, err := c.jobs.List(ctx, c.ex, queue_job.Filter{NewestFirst: true, Limit: 1, OmitLongParams: true})
-		if err != nil || len(newest) == 0 {
+		newest, now, err := faces.Newest(ctx, c.jobs, c.ex)
+		if err != nil || newest == 0 {
 			return nil, 0, err
 		}
-		goOn = newest[0].Id + 1
+		c.clock.heard(now)
+		goOn = newest + 1
 	}
 	window, began := uint64(windowFirst), time.Now()
 	for range 2 {

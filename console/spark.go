@@ -58,7 +58,11 @@ func (c *console) activityOf(r *http.Request, fleet *fleet) (*activity, error) {
 				held = append(held, t.JobType)
 			}
 		}
-		from, before := lastHour.until(time.Now())
+		now, err := c.now(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from, before := lastHour.until(now)
 		busy, err := faces.Activity(ctx, c.jobs, c.ex, held, from, before, lastHour.step)
 		if err != nil {
 			return nil, err

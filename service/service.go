@@ -252,7 +252,7 @@ func (s *Service) serve(ctx context.Context, news []*topics.Topic) error {
 }
 
 // clock asks the database's clock.
-func (s *Service) clock(ctx context.Context) (time.Time, error) { return s.tables.Now(ctx, s.cfg.DB) }
+func (s *Service) clock(ctx context.Context) (time.Time, error) { return s.tables.Now(ctx) }
 
 // addUnique adds a job, unless one with its key is there.
 func (s *Service) addUnique(ctx context.Context, job queue_job.AddModelJob) error {

@@ -47,7 +47,11 @@ func (t *Tokens) Create(ctx context.Context, token Token) (id, text string, err 
 	for _, s := range token.Scopes {
 		scopes = append(scopes, tokens.Scope(s))
 	}
-	row, text, err := tokens.New(token.Note, scopes, token.Topics, token.Expires)
+	now, err := t.tables.Now(ctx)
+	var row tables.Token
+	if err == nil {
+		row, text, err = tokens.New(token.Note, scopes, token.Topics, token.Expires, now)
+	}
 	if err == nil {
 		err = t.tables.AddToken(ctx, row)
 	}
@@ -64,7 +68,11 @@ func (t *Tokens) First(ctx context.Context) (text string, err error) {
 	if err != nil || len(there) > 0 {
 		return "", err
 	}
-	row, text := tokens.First()
+	now, err := t.tables.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	row, text := tokens.First(now)
 	if errAdd := t.tables.AddToken(ctx, row); errAdd != nil {
 		there, err = t.tables.Tokens(ctx)
 		isOurs := func(other tables.Token) bool { return other.Hash == row.Hash }

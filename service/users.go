@@ -59,7 +59,11 @@ func (u *Users) Create(ctx context.Context, name, password string, role Role) er
 	if err != nil {
 		return fmt.Errorf("create a user: %w", err)
 	}
-	added, err := u.tables.AddUser(ctx, tables.User{Name: name, Hash: hash, Role: string(role), Created: time.Now()})
+	now, err := u.tables.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("create a user: %w", err)
+	}
+	added, err := u.tables.AddUser(ctx, tables.User{Name: name, Hash: hash, Role: string(role), Created: now})
 	if err == nil && !added {
 		err = fmt.Errorf("create a user: %s is there already; give them another password, or drop them", name)
 	}

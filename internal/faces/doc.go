@@ -4,14 +4,25 @@ package faces
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// newest is the largest id that there is, and the time by the database's clock: by the clock of whoever looks, the last hour may be
-// another one.
+// Newest is the largest id of a job that there is, 0 if there is none, and the time by the database's clock: it has written the times that a
+// face shows, and decides what is due. The clock of the machine on which the face runs may be another.
+func Newest(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) (id uint64, now time.Time, err error) {
+	st, err := bridge.QueueJob.StoreOf(jobs, ex)
+	if err != nil {
+		return 0, now, fmt.Errorf("newest job: %w", err)
+	}
+	return newest(ctx, st)
+}
+
 func newest(ctx context.Context, st *store.Store) (id uint64, now time.Time, err error) {
 	id, second, err := st.Newest(ctx)
 	return id, time.UnixMilli(int64(math.Round(second * 1000))), err

@@ -15,6 +15,8 @@ import (
 
 // Errors are what runs ended with lately.
 type Errors struct {
+	// At is when it was so, by the database's clock. Zero if these are all runs in the log.
+	At time.Time
 	// Groups are the errors by job type. Errors that differ only in numbers and ids are in one group. The group with the most runs comes
 	// first.
 	Groups []ErrorGroup
@@ -100,7 +102,9 @@ func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execu
 	if err != nil {
 		return nil, err
 	}
-	return merged(stats, lines, logged, names, from), nil
+	e := merged(stats, lines, logged, names, from)
+	e.At = now
+	return e, nil
 }
 
 // sameError is what errors of one group have in common.

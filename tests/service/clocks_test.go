@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -34,7 +35,7 @@ func withClock(t *testing.T, test func(t *testing.T, api *instance, set func(off
 		joint := map[bool]string{true: "&", false: "?"}[strings.Contains(d.DSN, "?")]
 		own := d
 		own.DB = dbtest.Open(t, d.Driver, d.DSN+joint+"search_path="+strings.ReplaceAll(url.QueryEscape("public, pg_catalog"), "+", "%20"))
-		test(t, start(t, own), func(off time.Duration) { execute(fmt.Sprintf("UPDATE clock_off SET seconds = %f", off.Seconds())) })
+		test(t, start(t, own, func(c *service.Config) { c.Aliases.DelayQueue = "delay_queue" }), func(off time.Duration) { execute(fmt.Sprintf("UPDATE clock_off SET seconds = %f", off.Seconds())) })
 	})
 }
 
@@ -109,6 +110,30 @@ func TestATimeFromNowOnIsCountedByTheDatabasesClock(t *testing.T) {
 			id := add()
 			api.send(http.StatusOK, "POST", "/v1/tasks/"+id+"/run", "")
 			api.awaitStatus(id, "succeeded")
+		}
+	})
+}
+
+// A time that is to come by the database's clock, by which tasks fall due, and has passed by the clock of the process that is asked.
+func TestATimeThatIsToComeByTheDatabasesClockIsTaken(t *testing.T) {
+	withClock(t, func(t *testing.T, api *instance, set func(time.Duration)) {
+		to := receive(t, nil)
+		set(-time.Hour)
+		soon := time.Now().Add(-30 * time.Minute).Truncate(time.Second)
+		task := fmt.Sprintf(`{"topic":"orders","url":%q,"delay":"10m","expires":%d}`, to.URL, soon.Unix())
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", task).id()
+		api.send(http.StatusOK, "POST", "/v1/batch", `{"tasks":[`+task+`]}`)
+		api.send(http.StatusOK, "POST", "/v1/tasks/"+id+"/run", "")
+		if made := timeOf(t, api.send(http.StatusOK, "GET", "/v1/topics/orders", "").json("created")); soon.Sub(made) < 29*time.Minute || soon.Sub(made) > 31*time.Minute {
+			t.Errorf("the topic was made at %v, half an hour before %v", made, soon)
+		}
+		api.ask(http.StatusOK, "/api/task/save", "application/x-www-form-urlencoded", fmt.Sprint("notify_url=", url.QueryEscape(to.URL+"/planned"), "&plan_time=", soon.Unix()), "")
+		if due := timeOf(t, api.send(http.StatusOK, "GET", "/v1/tasks/"+api.newest("delay_queue"), "").json("due")); !due.Equal(soon) {
+			t.Errorf("what is planned for %v is due at %v", soon, due)
+		}
+		made := api.send(http.StatusCreated, "POST", "/v1/tokens", fmt.Sprintf(`{"scopes":["admin"],"topics":["*"],"expires":%d}`, soon.Unix()))
+		if made := timeOf(t, made.json("created")); soon.Sub(made) < 29*time.Minute {
+			t.Errorf("the token was made at %v, half an hour before %v", made, soon)
 		}
 	})
 }

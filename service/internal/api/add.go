@@ -49,11 +49,13 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	}
 	defer release()
 	t, bad := task.Parse(text, "", task.Defaults{Topic: topic, Name: name, OnConflict: conflict})
-	if bad == nil && c.Request.Header.Get("Idempotency-Key") == "" {
-		bad = late(t, "", time.Now())
-	}
 	if bad != nil {
 		return bad
+	}
+	if c.Request.Header.Get("Idempotency-Key") == "" {
+		if err := late(t, "", a.clock(c)); err != nil {
+			return err
+		}
 	}
 	job, err := a.job(c.Context(), t, c.caller)
 	if err != nil {
@@ -81,11 +83,25 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 }
 
 // late refuses a task that would have expired after its delay. If it has a name, it may be there already, and the request comes once more.
-func late(t *task.Task, at string, now time.Time) *problem.Problem {
-	if t.Name == "" && t.Delay > 0 && task.IsTooLate(t.Expires, now.Add(t.Delay)) {
+func late(t *task.Task, at string, clock func() (time.Time, error)) error {
+	if t.Name != "" || t.Delay == 0 {
+		return nil
+	}
+	over, err := isOver(t.Expires, t.Delay, clock)
+	if over {
 		return problem.OfField(at+"/expires", "the task would have expired after its delay; let it expire later, or shorten the delay")
 	}
-	return nil
+	return err
+}
+
+// isOver reports whether a task will have expired when some time has passed: by this process's clock and by the database's, which say so
+// together before a task that has expired is given up.
+func isOver(expires time.Time, after time.Duration, clock func() (time.Time, error)) (bool, error) {
+	if !task.IsTooLate(expires, time.Now().Add(after)) {
+		return false, nil
+	}
+	now, err := clock()
+	return err == nil && task.IsTooLate(expires, now.Add(after)), err
 }
 
 // job makes the job of a task, and its topic if that is new.

@@ -36,7 +36,7 @@ type Aliases struct {
 func (s *Aliases) serve(mux *http.ServeMux, a *api) {
 	if s.DelayQueue != "" {
 		mux.HandleFunc("POST /api/task/save",
-			s.answer(a, a.delayQueueTask, map[string]string{"/url": "/notify_url", "/body": "/notify_param"}, func(bad *problem.Problem, id uint64) any {
+			s.answer(a, a.delayQueue, map[string]string{"/url": "/notify_url", "/body": "/notify_param"}, func(bad *problem.Problem, id uint64) any {
 				if bad != nil {
 					return delayQueueAnswer{Code: 1, Msg: bad.Detail}
 				}
@@ -150,8 +150,11 @@ const delayQueueWait = 10 * time.Second
 var delayQueueRetry = &task.Retry{Waits: []time.Duration{5 * time.Second,
 	15 * time.Second, 30 * time.Second, 3 * time.Minute, time.Hour, 2 * time.Hour}}
 
-// delayQueueTask reads a form with notify_url, plan_time, method_name and notify_param.
-func (a *api) delayQueueTask(c *call) (*task.Task, error) {
+func (a *api) delayQueue(c *call) (*task.Task, error) { return a.delayQueueTask(c, a.clock(c)) }
+
+// delayQueueTask reads a form with notify_url, plan_time, method_name and notify_param. Whether the plan_time has passed, the database's clock
+// says, by which the task falls due.
+func (a *api) delayQueueTask(c *call, clock func() (time.Time, error)) (*task.Task, error) {
 	form, err := a.readForm(c)
 	if err != nil {
 		return nil, err
@@ -165,7 +168,11 @@ func (a *api) delayQueueTask(c *call) (*task.Task, error) {
 		if err != nil || unix < 0 || unix > task.LatestUnix {
 			return nil, problem.OfField("/plan_time", "%q is not a time in unix seconds before 2106", text)
 		}
-		if at := time.Unix(unix, 0); at.After(time.Now()) {
+		now, err := clock()
+		if err != nil {
+			return nil, err
+		}
+		if at := time.Unix(unix, 0); at.After(now) {
 			t.At, t.Delay = at, 0
 		}
 	}

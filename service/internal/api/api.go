@@ -220,7 +220,16 @@ func (a *api) learn(ctx context.Context) {
 }
 
 // now is the database's clock, from which on a time lasts that a request names: it decides what is due.
-func (a *api) now(ctx context.Context) (time.Time, error) { return a.Tables.Now(ctx, a.DB) }
+func (a *api) now(ctx context.Context) (time.Time, error) { return a.Tables.Now(ctx) }
+
+// clock asks the database's clock for a request, if what it names depends on that.
+func (a *api) clock(c *call) func() (time.Time, error) {
+	return func() (time.Time, error) {
+		ctx, cancel := c.within()
+		defer cancel()
+		return a.now(ctx)
+	}
+}
 
 // actor is who asks, as the record of acts has it.
 func (c *call) actor() string { return "API, " + c.caller.ID }

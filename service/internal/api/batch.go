@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/intake"
@@ -171,17 +170,18 @@ func (a *api) readPart(c *call, p *part) {
 			p.panicked = fmt.Sprintf("%v\n%s", panicked, debug.Stack())
 		}
 	}()
+	clock := sync.OnceValues(a.clock(c))
 	for n, text := range p.texts {
 		at := pointerOf(p.from + n)
-		t, bad := task.Parse(text, at, task.Defaults{OnConflict: task.Keep})
-		if bad == nil && c.Request.Header.Get("Idempotency-Key") == "" {
-			bad = late(t, at, time.Now())
-		}
-		p.texts[n] = nil
 		job, err := queue_job.AddModelJob{}, error(nil)
+		t, bad := task.Parse(text, at, task.Defaults{OnConflict: task.Keep})
 		if bad != nil {
 			err = bad
-		} else {
+		} else if c.Request.Header.Get("Idempotency-Key") == "" {
+			err = late(t, at, clock)
+		}
+		p.texts[n] = nil
+		if err == nil {
 			job, err = a.draft(t, c.caller, at)
 			t.Content = task.Content{} // the job has it
 		}

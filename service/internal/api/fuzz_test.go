@@ -79,7 +79,7 @@ func FuzzAFormIsATaskOrAnError(f *testing.F) {
 	f.Fuzz(func(t *testing.T, form string) {
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/api/task/save", strings.NewReader(form))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		got, err := a.delayQueueTask(&call{httptest.NewRecorder(), r, tokens.Adder("alias"), a, nil})
+		got, err := a.delayQueueTask(&call{httptest.NewRecorder(), r, tokens.Adder("alias"), a, nil}, func() (time.Time, error) { return time.Now(), nil })
 		if err != nil {
 			return
 		}

@@ -61,14 +61,14 @@ func (a *api) cancelTask(c *call) error {
 
 func (a *api) runTask(c *call) error {
 	return a.steer(c, "retry sends a task again that has failed or was cancelled",
-		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
+		a.inTime(c), func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
 			return a.Jobs.Reschedule(ctx, tx, which, time.Unix(0, 0)) // at once, whatever the clock here says
 		})
 }
 
 func (a *api) retryTask(c *call) error {
 	return a.steer(c, "only a task that has failed or was cancelled can be retried; run sends one at once that waits",
-		inTime, func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
+		a.inTime(c), func(ctx context.Context, tx *sql.Tx, which queue_job.Selector) (int, error) {
 			again, err := a.Jobs.Retry(ctx, tx, which)
 			return again.Jobs, err
 		})
@@ -81,9 +81,7 @@ func (a *api) changeTask(c *call) error {
 		return err
 	}
 	defer release()
-	ctx, cancel := c.within()
-	defer cancel()
-	change, err := changeOf(text, func() (time.Time, error) { return a.now(ctx) })
+	change, err := changeOf(text, a.clock(c))
 	if err != nil {
 		return err
 	}
@@ -108,11 +106,15 @@ type change struct {
 }
 
 // inTime refuses to send a task that has expired.
-func inTime(t *task.Content) error {
-	if task.IsTooLate(t.Expires, time.Now()) {
-		return problem.New(problem.Ended, "the task has expired at %s, and is not sent any more; add it anew, with another expires", stamp(t.Expires))
+func (a *api) inTime(c *call) func(*task.Content) error {
+	return func(t *task.Content) error {
+		over, err := isOver(t.Expires, 0, a.clock(c))
+		if over {
+			return problem.New(problem.Ended, "the task has expired at %s, and is not sent any more; add it anew, with another expires",
+				stamp(t.Expires))
+		}
+		return err
 	}
-	return nil
 }
 
 // inTime refuses a time at which a task has expired.

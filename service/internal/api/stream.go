@@ -347,11 +347,11 @@ func (a *api) readTask(c *call, l line) (*task.Task, queue_job.AddModelJob, erro
 		return nil, queue_job.AddModelJob{}, l.err
 	}
 	t, bad := task.Parse(l.text, "", task.Defaults{OnConflict: task.Keep})
-	if bad == nil {
-		bad = late(t, "", time.Now())
-	}
 	if bad != nil {
 		return nil, queue_job.AddModelJob{}, bad
+	}
+	if err := late(t, "", a.clock(c)); err != nil {
+		return nil, queue_job.AddModelJob{}, err
 	}
 	job, err := a.draft(t, c.caller, "")
 	t.Content = task.Content{} // the job has it

@@ -70,12 +70,16 @@ func (a *api) addToken(c *call) error {
 	if err := checkWords("/note", given.Note); err != nil {
 		return err
 	}
-	row, secret, err := tokens.New(given.Note, given.Scopes, given.Topics, expires)
+	ctx, cancel := c.within()
+	defer cancel()
+	now, err := a.now(ctx)
+	if err != nil {
+		return err
+	}
+	row, secret, err := tokens.New(given.Note, given.Scopes, given.Topics, expires, now)
 	if err != nil {
 		return problem.OfField("", "%v", err)
 	}
-	ctx, cancel := c.within()
-	defer cancel()
 	if err := a.Tables.AddToken(ctx, row); err != nil {
 		return err
 	}

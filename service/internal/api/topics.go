@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
@@ -314,6 +313,10 @@ func (a *api) topicStats(c *call) error {
 	if err != nil {
 		return err
 	}
+	now, err := a.now(ctx)
+	if err != nil {
+		return err
+	}
 	var s stats
 	for _, of := range counts {
 		s.Waiting += of.ByStatus[queue_job.JobStatusInit]
@@ -324,7 +327,7 @@ func (a *api) topicStats(c *call) error {
 		s.InFlight += l.Running
 		s.Overdue = max(s.Overdue, l.Overdue.Seconds())
 		if p := l.PutOff; p != nil { // a task that is put off is due later, and has been late since it first was
-			s.Overdue = max(s.Overdue, time.Since(p.Since).Seconds())
+			s.Overdue = max(s.Overdue, now.Sub(p.Since).Seconds())
 			for _, c := range p.Causes {
 				s.HeldBack = append(s.HeldBack, held{c.Text, c.Jobs, stamp(c.Until)})
 			}

@@ -10,7 +10,6 @@ import (
 	"hash"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/intake"
@@ -55,7 +54,7 @@ var errAnswered = problem.New(problem.Exists, "the request was answered before")
 
 // takeKey takes a key in a transaction. If it was used for the same request, the error is errAnswered, and it returns how that was answered.
 func (a *api) takeKey(ctx context.Context, tx *sql.Tx, key tables.UsedKey) (before tables.UsedKey, err error) {
-	taken, used, err := a.Tables.TakeKey(ctx, tx, key, time.Now())
+	taken, used, err := a.Tables.TakeKey(ctx, tx, key)
 	switch {
 	case err != nil || taken:
 		return before, err

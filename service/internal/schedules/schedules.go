@@ -172,7 +172,7 @@ var errOther = errors.New("the schedule is another one by now")
 func Mend(ctx context.Context, t *tables.Tables, jobs *queue_job.Jobs, db *sql.DB) (mended int, err error) {
 	ctx, cancel := context.WithTimeout(queue_job.WithActor(ctx, mendActor, mendReason), mendMax)
 	defer cancel()
-	now, err := t.Now(ctx, db)
+	now, err := t.Now(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -27,18 +27,20 @@ var (
 	mysql = dialect{name: "MySQL", create: tablesDDL, words: map[string]string{
 		"delete": "/*M! SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */",
 		"marked": "CONCAT(name, '" + deletedMark + "', job_type)", "now": "UNIX_TIMESTAMP() + MICROSECOND(NOW(6)) / 1000000",
+		"second": "UNIX_TIMESTAMP()",
 		"ignore": "INSERT IGNORE", "or nothing": "", "name": "VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin",
 		"text": "TEXT CHARACTER SET utf8mb4", "long": "MEDIUMTEXT CHARACTER SET utf8mb4",
 		"key":        "VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin",
 		"time index": ", INDEX idx_time (create_time)", "end": " ENGINE=InnoDB",
 	}}
 	postgres = dialect{name: "PostgreSQL", numbered: true, create: append(slices.Clone(tablesDDL), usedKeyIndex), words: map[string]string{
-		"now": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)", "delete": "DELETE", "marked": "name || '" + deletedMark + "' || job_type",
+		"now":    "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS double precision)",
+		"second": "FLOOR(EXTRACT(EPOCH FROM clock_timestamp()))", "delete": "DELETE", "marked": "name || '" + deletedMark + "' || job_type",
 		"ignore": "INSERT", "or nothing": " ON CONFLICT DO NOTHING", "name": `VARCHAR(200) COLLATE "C"`,
 		"text": "TEXT", "long": "TEXT", "key": `VARCHAR(200) COLLATE "C"`, "time index": "", "end": "",
 	}}
 	sqlite = dialect{name: "SQLite", create: append(slices.Clone(tablesDDL), usedKeyIndex), words: map[string]string{
-		"now": "unixepoch('subsec')", "delete": "DELETE", "marked": "name || '" + deletedMark + "' || job_type",
+		"now": "unixepoch('subsec')", "second": "unixepoch()", "delete": "DELETE", "marked": "name || '" + deletedMark + "' || job_type",
 		"ignore": "INSERT", "or nothing": " ON CONFLICT DO NOTHING", "name": "TEXT", "text": "TEXT", "long": "TEXT", "key": "TEXT",
 		"time index": "", "end": "",
 	}}

@@ -102,7 +102,9 @@ func (t *Tables) each(ctx context.Context, ex Executor, row func(scan func(...an
 }
 
 // Now is the database's clock, which decides what is due. Another clock may differ from it.
-func (t *Tables) Now(ctx context.Context, ex Executor) (now time.Time, err error) {
+func (t *Tables) Now(ctx context.Context) (time.Time, error) { return t.now(ctx, t.db) }
+
+func (t *Tables) now(ctx context.Context, ex Executor) (now time.Time, err error) {
 	var seconds float64
 	if err = t.each(ctx, ex, func(scan func(...any) error) error { return scan(&seconds) }, `SELECT {now}`); err != nil {
 		return now, fmt.Errorf("read the database's clock: %w", err)

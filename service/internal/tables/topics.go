@@ -147,7 +147,11 @@ func (t *Tables) DeleteTopic(ctx context.Context, name string) (topic Topic, fou
 		if found, err = t.findTopic(ctx, tx, name, &topic); err != nil || !found {
 			return err
 		}
-		topic.Version, topic.Deleted, topic.Created = version, true, time.Now()
+		now, err := t.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		topic.Version, topic.Deleted, topic.Created = version, true, now
 		return t.exec(ctx, tx, `UPDATE {p}pqueue_topic_tab SET name = ?, version = ?, create_time = ? WHERE job_type = ?`,
 			fmt.Sprint(name, deletedMark, topic.Type), version, unix(topic.Created), topic.Type)
 	})
@@ -165,7 +169,10 @@ func (t *Tables) DeleteTopics(ctx context.Context, types []int32) (deleted []Top
 		if err != nil {
 			return err
 		}
-		now := time.Now()
+		now, err := t.now(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for some := range slices.Chunk(types, topicsTogether) {
 			in := " WHERE job_type IN (?" + strings.Repeat(", ?", len(some)-1) + ") AND name NOT LIKE ?"
 			args := make([]any, 0, len(some)+1)
@@ -257,7 +264,10 @@ func (t *Tables) insertTopics(ctx context.Context, tx *sql.Tx, topics []Topic, v
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now, err := t.now(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	for n := range topics {
 		topics[n].Type, topics[n].Version, topics[n].Created = int32(last)-int32(len(topics)-1-n), version, now
 	}

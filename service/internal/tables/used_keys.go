@@ -17,10 +17,10 @@ type UsedKey struct {
 
 // TakeKey takes an Idempotency-Key for a request in its transaction. If the key was used before, taken is false, and used is what it
 // was used for. While another transaction has the key and has not ended, TakeKey waits for it.
-func (t *Tables) TakeKey(ctx context.Context, tx *sql.Tx, key UsedKey, now time.Time) (taken bool, used UsedKey, err error) {
+func (t *Tables) TakeKey(ctx context.Context, tx *sql.Tx, key UsedKey) (taken bool, used UsedKey, err error) {
 	taken, err = t.changed(ctx, tx,
-		`{ignore} INTO {p}pqueue_used_key_tab (token, used_key, hash, status, answer, create_time) VALUES (?, ?, ?, 0, '', ?){or nothing}`,
-		key.Token, key.Key, key.Hash, now.Unix())
+		`{ignore} INTO {p}pqueue_used_key_tab (token, used_key, hash, status, answer, create_time) VALUES (?, ?, ?, 0, '', {second}){or nothing}`,
+		key.Token, key.Key, key.Hash)
 	if err != nil {
 		return false, used, fmt.Errorf("take an idempotency key: %w", err)
 	}

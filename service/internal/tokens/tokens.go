@@ -83,8 +83,8 @@ func (c *Caller) Topics() []string { return c.topics }
 
 const topicsMax = 10_000 // bytes of the patterns of a token
 
-// New makes a token, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
-func New(note string, scopes []Scope, topics []string, expires time.Time) (token tables.Token, text string, err error) {
+// New makes a token at a moment, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
+func New(note string, scopes []Scope, topics []string, expires, now time.Time) (token tables.Token, text string, err error) {
 	if len(scopes) == 0 || len(topics) == 0 {
 		return token, "", fmt.Errorf("a token needs scopes and patterns of topics; * stands for all topics")
 	}
@@ -105,7 +105,7 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 	if slices.Contains(scopes, Admin) && !slices.Contains(topics, "*") {
 		return token, "", fmt.Errorf("admin may do everything, also make tokens for all topics; leave the topics out, or give the token the other scopes")
 	}
-	if !expires.IsZero() && !expires.After(time.Now()) {
+	if !expires.IsZero() && !expires.After(now) {
 		return token, "",
 			fmt.Errorf("the token expires at %s, which is over; use a time to come, or none for a token that does not expire",
 				expires.UTC().Format(time.RFC3339))
@@ -113,7 +113,7 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)
 	}
-	token, text = withID(strings.ToLower(rand.Text()[:12]), note, names, topics, expires)
+	token, text = withID(strings.ToLower(rand.Text()[:12]), note, names, topics, expires, now)
 	return token, text, nil
 }
 
@@ -121,14 +121,14 @@ func New(note string, scopes []Scope, topics []string, expires time.Time) (token
 const FirstID = "first"
 
 // First makes that token: it may do everything.
-func First() (token tables.Token, text string) {
-	return withID(FirstID, "made by the first start", []string{string(Admin)}, []string{"*"}, time.Time{})
+func First(now time.Time) (token tables.Token, text string) {
+	return withID(FirstID, "made by the first start", []string{string(Admin)}, []string{"*"}, time.Time{}, now)
 }
 
-func withID(id, note string, scopes, topics []string, expires time.Time) (token tables.Token, text string) {
+func withID(id, note string, scopes, topics []string, expires, now time.Time) (token tables.Token, text string) {
 	secret := rand.Text() + rand.Text()
 	token = tables.Token{ID: id, Hash: hashOf(secret),
-		Note: note, Scopes: strings.Join(scopes, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: time.Now()}
+		Note: note, Scopes: strings.Join(scopes, " "), Topics: strings.Join(topics, " "), Expires: expires, Created: now}
 	return token, "pq_" + id + "_" + secret
 }
 

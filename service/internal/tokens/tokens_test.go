@@ -51,7 +51,7 @@ func TestWithoutTokensOnlyThisMachineMayCallAServiceThatIsOpenToIt(t *testing.T)
 
 func TestATokenMayWhatItsScopesAndTopicsSay(t *testing.T) {
 	now := time.Now()
-	row, text, err := New("shop", []Scope{AddTasks, ReadTasks}, []string{"shop.*", "mails"}, now.Add(time.Hour))
+	row, text, err := New("shop", []Scope{AddTasks, ReadTasks}, []string{"shop.*", "mails"}, now.Add(time.Hour), now)
 	if err != nil || !strings.HasPrefix(text, "pq_"+row.ID+"_") || strings.Contains(row.Hash, text) {
 		t.Fatal(row, text, err)
 	}
@@ -85,7 +85,7 @@ func TestATokenThatCouldDoNothingIsRefused(t *testing.T) {
 		topics []string
 	}{{nil, []string{"*"}}, {[]Scope{AddTasks}, nil}, {[]Scope{"tasks"}, []string{"*"}}, {[]Scope{AddTasks}, []string{"a b"}}, {[]Scope{AddTasks}, []string{"[a"}}, {[]Scope{AddTasks}, []string{"team-?"}},
 		{[]Scope{AddTasks}, []string{"team-[0-9]"}}, {[]Scope{AddTasks}, []string{`team-\\*`}}, {[]Scope{Admin}, []string{"evil.*"}}, {[]Scope{Admin, AddTasks}, []string{"a", "b"}}} {
-		if _, _, err := New("", c.scopes, c.topics, time.Time{}); err == nil {
+		if _, _, err := New("", c.scopes, c.topics, time.Time{}, time.Now()); err == nil {
 			t.Errorf("%v is taken", c)
 		}
 	}

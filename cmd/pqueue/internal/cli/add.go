@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -43,10 +41,10 @@ they are left out, they are null.`,
 			if j.Unique, err = uniquenessOf(unique); err != nil {
 				return err
 			}
-			if j.StartTime, err = startOf(at, after); err != nil {
+			if j.StartTime, j.Delay, err = startOf(at, after); err != nil {
 				return err
 			}
-			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
+			j.Key, j.Group, j.Meta = key, group, meta
 			if cmd.Flags().Changed("max-retries") {
 				j.MaxRetries = &maxRetries
 			}
@@ -59,7 +57,7 @@ they are left out, they are null.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&at, "at", "", "when it falls due: a time (2026-11-24T10:30), or a time from now (+2h)")
+	flags.StringVar(&at, "at", "", "when it falls due: a time (2026-11-24T10:30), or a time from now (+2h), by the database's clock")
 	flags.DurationVar(&after, "after", 0, "how long after now it falls due, by the database's clock")
 	flags.StringVar(&key, "key", "", "its business key")
 	flags.StringVar(&group, "group", "", "what order and limits go by (default: the key)")
@@ -83,16 +81,19 @@ func uniquenessOf(text string) (queue_job.Uniqueness, error) {
 	return 0, exitf(exitUsage, "--unique %s: it is pending or forever", text)
 }
 
-// startOf is the second that --at names; 0: it is not given.
-func startOf(at string, after time.Duration) (uint32, error) {
+// startOf is the second at which a job falls due, or how long after it was added. 0 and 0: at once.
+func startOf(at string, after time.Duration) (second uint32, delay time.Duration, err error) {
 	if at == "" {
-		return 0, nil
+		return 0, after, nil
 	}
 	if after != 0 {
-		return 0, exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
+		return 0, 0, exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
 	}
-	moment, err := futureOf(at, time.Now())
-	return uint32(moment.Unix()), err
+	m, err := futureOf(at)
+	if err != nil || m.counted {
+		return 0, m.from, err
+	}
+	return uint32(m.at.Unix()), 0, nil
 }
 
 func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {
@@ -134,26 +135,4 @@ func priorityOf(name string) (queue_job.Priority, error) {
 		}
 	}
 	return 0, fmt.Errorf("no priority %q; there are low, normal, high and urgent", name)
-}
-
-// futureOf reads a time that is to come: a time from now with a plus, or a time of day.
-func futureOf(text string, now time.Time) (time.Time, error) {
-	if from, ok := strings.CutPrefix(text, "+"); ok {
-		d, err := words.ParseSpan(from)
-		if err != nil {
-			return now, exitf(exitUsage, "%q is no time from now; write +10m, +2h or +7d", text)
-		}
-		return now.Add(d), nil
-	}
-	if _, err := words.ParseSpan(text); err == nil {
-		return now, exitf(exitUsage, "%q: write +%[1]s for that time from now", text)
-	}
-	at, err := momentOf(text, now)
-	if err == nil && at.IsZero() {
-		err = errors.New("no time is given")
-	}
-	if err != nil {
-		return now, &exit{exitUsage, err}
-	}
-	return at, nil
 }

@@ -2,7 +2,7 @@
 //
 // Each command is in the file of its noun (job.go, explain.go, steer.go, op.go, audit.go, types.go, fleet.go, keep.go, schema.go,
 // check.go, top.go, serve.go, settings.go, token.go, user.go, context.go). Below them are connect.go, which makes a database handle of a DSN,
-// query.go, which reads "type:7 status:failed", and output.go, which writes a list as a table, JSON, CSV or ids.
+// query.go, which reads "type:7 status:failed", moment.go, which reads when, and output.go, which writes a list as a table, JSON, CSV or ids.
 package cli
 
 import (

@@ -66,9 +66,12 @@ func (a *app) history(ctx context.Context, db *database, name string, span, step
 	if err != nil {
 		return err
 	}
+	now, err := a.now(ctx, db)
+	if err != nil {
+		return err
+	}
 	var periods []operate.Period
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		now := time.Now()
 		periods, err = operate.History(ctx, db.jobs, db, number, now.Add(-span), now, step)
 		return err
 	})
@@ -163,7 +166,11 @@ seconds after a lease has changed hands, and it is kept for 90 days.`,
 }
 
 func (a *app) tenures(ctx context.Context, db *database, types []string, span time.Duration, most int) error {
-	f := operate.TenureFilter{From: time.Now().Add(-span), Most: most + 1}
+	now, err := a.now(ctx, db)
+	if err != nil {
+		return err
+	}
+	f := operate.TenureFilter{From: now.Add(-span), Most: most + 1}
 	if len(types) > 0 {
 		number, err := a.typeOf(ctx, db, types[0])
 		if err != nil {
@@ -172,39 +179,39 @@ func (a *app) tenures(ctx context.Context, db *database, types []string, span ti
 		f.JobTypes = []int32{number}
 	}
 	var tenures []operate.Tenure
-	err := a.within(ctx, func(ctx context.Context) (err error) {
+	err = a.within(ctx, func(ctx context.Context) (err error) {
 		tenures, err = operate.LeaseHistory(ctx, db.jobs, db, f)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if _, err = list(a, all(tenures[:min(most, len(tenures))]), "tenures", tenureColumns(), tenureJSON); err == nil && len(tenures) > most {
+	if _, err = list(a, all(tenures[:min(most, len(tenures))]), "tenures", tenureColumns(now), tenureJSON); err == nil && len(tenures) > most {
 		a.sayf("these are the latest %d; --limit shows more", most)
 	}
 	return err
 }
 
-func tenureColumns() []column[operate.Tenure] {
+func tenureColumns(now time.Time) []column[operate.Tenure] {
 	return []column[operate.Tenure]{
 		{"lease", func(t operate.Tenure) string { return t.Lease }},
 		{"holder", func(t operate.Tenure) string { return t.Holder }},
 		{"taken", func(t operate.Tenure) string { return clock(t.Taken) }},
-		{"held for", heldFor},
+		{"held for", func(t operate.Tenure) string { return heldFor(t, now) }},
 		{"ended", endedText},
 		{"nobody before for", gapText},
 		{"term", func(t operate.Tenure) string { return strconv.FormatInt(t.Term, 10) }},
 	}
 }
 
-func heldFor(t operate.Tenure) string {
+func heldFor(t operate.Tenure, now time.Time) string {
 	switch {
 	case !t.Ended.IsZero():
 		return shortSpan(t.Ended.Sub(t.Taken))
 	case t.Over:
 		return ""
 	}
-	return shortSpan(time.Since(t.Taken))
+	return shortSpan(max(0, now.Sub(t.Taken)))
 }
 
 func endedText(t operate.Tenure) string {

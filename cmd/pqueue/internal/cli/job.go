@@ -38,7 +38,7 @@ them match.
   pqueue job list type:7 key:order-47 -o json
   pqueue job list status:pending due:..5m --limit 1000 -o csv`,
 		RunE: func(cmd *cobra.Command, terms []string) error {
-			q, err := parseQuery(terms, time.Now())
+			q, err := parseQuery(terms)
 			if err != nil {
 				return &exit{exitUsage, err}
 			}
@@ -299,7 +299,11 @@ func (a *app) watch(ctx context.Context, db *database, id uint64) error {
 			state += ": " + oneLine(info.Progress)
 		}
 		if state != last {
-			fmt.Fprintf(a.Out, "%s  %s\n", clock(time.Now()), state)
+			now, err := a.now(ctx, db)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "%s  %s\n", clock(now), state)
 			last = state
 		}
 		if !info.Pending() {

@@ -112,7 +112,7 @@ func (a *app) keepRun() *cobra.Command {
 		Short: "Delete the jobs that ended before a time, with what the log has of their runs",
 		Long: `Delete the jobs that ended before a time, with what the log has of their runs: 30d is thirty days ago, 2026-11-01 a day. It deletes
 1,000 at a time, each time in a transaction of its own, and then rests nine times as long. Ctrl-C ends it between two. Runners delete such
-jobs by themselves, if they have WithRetention: in smaller steps, which slow others less.
+jobs by themselves, if they have WithRetention: in smaller steps, which slow others less. Now is by the database's clock.
 
 With --archive, it writes each job to a file before it deletes it: 100 jobs at a time, and only when the disk has them are they deleted.
 The file has a job in each line, as JSON with its parameters and its unsuccessful runs; if it exists, the jobs are added to it. A
@@ -120,11 +120,11 @@ new file may be read by its owner only, since parameters may be confidential.`,
 		Example: "  pqueue keep run 30d\n  pqueue keep run 7d --status success --type 7\n  pqueue keep run 30d --archive jobs-2026-11.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			before, err := momentOf(args[0], time.Now())
+			before, err := momentOf(args[0])
 			if err != nil {
 				return &exit{exitUsage, err}
 			}
-			which := queue_job.DeleteRange{Before: before}
+			var which queue_job.DeleteRange
 			for _, status := range statuses {
 				list, err := statusesOf(status)
 				if err != nil {
@@ -136,23 +136,18 @@ new file may be read by its owner only, since parameters may be confidential.`,
 				if which.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
 					return err
 				}
+				if which.Before, err = a.momentNow(cmd.Context(), db, before); err != nil {
+					return err
+				}
 				if dryRun {
 					return a.sampleOld(cmd.Context(), db, which)
 				}
 				if !yes {
-					if err := a.confirm("delete the jobs that ended before " + clock(before) + "?"); err != nil {
+					if err := a.confirm("delete the jobs that ended before " + clock(which.Before) + "?"); err != nil {
 						return err
 					}
 				}
-				if file == "" {
-					return a.delete(cmd.Context(), db, which)
-				}
-				to, err := openArchive(file)
-				if err != nil {
-					return err
-				}
-				which.Archive = to.add
-				return errors.Join(a.delete(cmd.Context(), db, which), to.Close())
+				return a.archive(cmd.Context(), db, which, file)
 			})
 		},
 	}
@@ -177,6 +172,19 @@ func (a *app) sampleOld(ctx context.Context, db *database, which queue_job.Delet
 		return err
 	}
 	return a.samples("delete", preview)
+}
+
+// archive writes jobs to a file, if one is named, and deletes them.
+func (a *app) archive(ctx context.Context, db *database, which queue_job.DeleteRange, file string) error {
+	if file == "" {
+		return a.delete(ctx, db, which)
+	}
+	to, err := openArchive(file)
+	if err != nil {
+		return err
+	}
+	which.Archive = to.add
+	return errors.Join(a.delete(ctx, db, which), to.Close())
 }
 
 // restPerWork is how many times as long as a chunk took the next one is waited for.

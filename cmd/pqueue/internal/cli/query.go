@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -24,20 +23,21 @@ const queryHelp = `A query is a list of terms, all of which must hold:
   due:FROM..TO                       when it falls due
   since:2h                           the same as updated:2h..
 
-FROM and TO are moments: a time ago (90s, 5m, 2h, 7d), a day (2026-11-24), or a time (2026-11-24T10:30, where you are, or
+FROM and TO are moments: a time ago (90s, 5m, 2h, 7d) by the database's clock, a day (2026-11-24), or a time (2026-11-24T10:30, where you are, or
 2026-11-24T10:30:00Z). Either may be left out. FROM belongs to the range, TO does not.`
 
-// query is what the terms ask for.
+// query is what the terms ask for. The database alone knows job types by name and what time it is, so the filter has neither before resolve.
 type query struct {
-	filter queue_job.Filter
-	names  []string // job types by name, which only the database knows
-	fields []string // the fields that were given
+	filter                queue_job.Filter
+	names                 []string // job types
+	created, updated, due moments
+	fields                []string // the fields that were given
 }
 
 func (q *query) has(field string) bool { return slices.Contains(q.fields, field) }
 
-// parseQuery reads terms. Times ago are counted from now.
-func parseQuery(terms []string, now time.Time) (*query, error) {
+// parseQuery reads terms.
+func parseQuery(terms []string) (*query, error) {
 	q := &query{}
 	for _, term := range terms {
 		field, value, ok := strings.Cut(term, ":")
@@ -48,7 +48,7 @@ func parseQuery(terms []string, now time.Time) (*query, error) {
 			return nil, fmt.Errorf("%s: comes twice; write several values as %s:a,b", field, field)
 		}
 		q.fields = append(q.fields, field)
-		if err := q.add(field, value, now); err != nil {
+		if err := q.add(field, value); err != nil {
 			return nil, fmt.Errorf("%s: %w", term, err)
 		}
 	}
@@ -58,7 +58,7 @@ func parseQuery(terms []string, now time.Time) (*query, error) {
 	return q, nil
 }
 
-func (q *query) add(field, value string, now time.Time) (err error) {
+func (q *query) add(field, value string) (err error) {
 	f := &q.filter
 	switch field {
 	case "type":
@@ -74,13 +74,13 @@ func (q *query) add(field, value string, now time.Time) (err error) {
 	case "key":
 		f.Key = value
 	case "created":
-		f.CreatedFrom, f.CreatedTo, err = rangeOf(value, now)
+		q.created, err = rangeOf(value)
 	case "updated":
-		f.UpdatedFrom, f.UpdatedTo, err = rangeOf(value, now)
+		q.updated, err = rangeOf(value)
 	case "due":
-		f.DueFrom, f.DueTo, err = rangeOf(value, now)
+		q.due, err = rangeOf(value)
 	case "since":
-		f.UpdatedFrom, err = limitOf(value, now)
+		q.updated.from, err = limitOf(value)
 	default:
 		err = fmt.Errorf("no such field; there are type, status, key, created, updated, due and since")
 	}
@@ -104,49 +104,7 @@ func statusesOf(value string) (statuses []queue_job.JobStatus, err error) {
 	return statuses, nil
 }
 
-func rangeOf(value string, now time.Time) (from, to time.Time, err error) {
-	first, last, ok := strings.Cut(value, "..")
-	if !ok {
-		return from, to, fmt.Errorf("it is a range: write %s.. for what came after it, ..%[1]s for what came before", value)
-	}
-	if from, err = limitOf(first, now); err != nil {
-		return from, to, err
-	}
-	to, err = limitOf(last, now)
-	return from, to, err
-}
-
-// limitOf reads the moment at which a range begins or ends; an empty text is none. A moment of long ago is refused before it becomes none, as
-// the year 1 would.
-func limitOf(text string, now time.Time) (time.Time, error) {
-	at, err := momentOf(text, now)
-	if err == nil && text != "" && at.Unix() <= 0 {
-		err = fmt.Errorf("%q lies in the year %d, and no job is as old; write a moment after 1970, or leave it out for no limit", text, at.Year())
-	}
-	return at, err
-}
-
-// momentOf reads a moment; an empty text is none.
-func momentOf(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := words.ParseSpan(text); err == nil {
-		return now.Add(-ago), nil
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("%q is no moment; write a time ago (5m, 2h, 7d), a day (2026-11-24) or a time (2026-11-24T10:30)", text)
-	}
-	return at, nil
-}
-
-// resolve finds the numbers of the job types that were given by name.
+// resolve puts into the filter what the database alone knows.
 func (q *query) resolve(ctx context.Context, a *app, db *database) error {
 	for _, name := range q.names {
 		number, err := a.typeCalled(ctx, db, name)
@@ -155,7 +113,19 @@ func (q *query) resolve(ctx context.Context, a *app, db *database) error {
 		}
 		q.filter.JobTypes = append(q.filter.JobTypes, number)
 	}
-	return nil
+	now, err := a.nowFor(ctx, db, q.created.from, q.created.to, q.updated.from, q.updated.to, q.due.from, q.due.to)
+	if err == nil {
+		q.count(now)
+	}
+	return err
+}
+
+// count counts the times of the filter from now.
+func (q *query) count(now time.Time) {
+	f := &q.filter
+	f.CreatedFrom, f.CreatedTo = q.created.from.by(now), q.created.to.by(now)
+	f.UpdatedFrom, f.UpdatedTo = q.updated.from.by(now), q.updated.to.by(now)
+	f.DueFrom, f.DueTo = q.due.from.by(now), q.due.to.by(now)
 }
 
 // typeOf reads a job type, by its number or its name.

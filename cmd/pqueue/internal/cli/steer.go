@@ -23,6 +23,8 @@ type steering struct {
 	forGood                   bool   // it cannot be taken back, so somebody is asked for a single job, too
 	// prepare reads what the command needs beside the jobs, which are the other arguments.
 	prepare func(args []string) (jobs []string, err error)
+	// begin asks the database what the command needs to know of it. Nil: nothing.
+	begin func(ctx context.Context, db *database) error
 	// act changes jobs that are given by ids, and returns how many.
 	act func(ctx context.Context, db *database, which queue_job.Selector) (int, error)
 	// change is what an operation does to the jobs of a query.
@@ -62,11 +64,16 @@ func (a *app) steer(s steering) *cobra.Command {
 			}
 			var q *query
 			if !isList {
-				if q, err = parseQuery(args, time.Now()); err != nil {
+				if q, err = parseQuery(args); err != nil {
 					return &exit{exitUsage, err}
 				}
 			}
 			return a.with(cmd.Context(), func(db *database) error {
+				if s.begin != nil {
+					if err := s.begin(cmd.Context(), db); err != nil {
+						return err
+					}
+				}
 				switch {
 				case q != nil:
 					return a.steerMany(cmd.Context(), db, s, q, sel)
@@ -292,10 +299,12 @@ func (a *app) jobRunNow() *cobra.Command {
 }
 
 func (a *app) jobReschedule() *cobra.Command {
+	var due moment
 	var at time.Time
 	return a.steer(steering{
 		use: "reschedule <time> <id>... | <term>...", short: "Make waiting jobs due at another time",
-		long:    `The time is +10m, +2h or +7d from now, or a time such as 2026-11-24T10:30. A query without status: is for the jobs that are not done.`,
+		long: `The time is +10m, +2h or +7d from now by the database's clock, or a time such as 2026-11-24T10:30. A query without status: is for the
+jobs that are not done.`,
 		example: "  pqueue job reschedule +2h 4711\n  pqueue job reschedule 2026-11-25T06:00 type:7 key:order-47",
 		verb:    "reschedule", done: "rescheduled",
 		change: func() operate.Change { return operate.Change{Verb: operate.Reschedule, Due: at} },
@@ -303,8 +312,12 @@ func (a *app) jobReschedule() *cobra.Command {
 			if len(args) == 0 {
 				return nil, exitf(exitUsage, "say when, and which jobs: pqueue job reschedule +2h 4711")
 			}
-			at, err = futureOf(args[0], time.Now())
+			due, err = futureOf(args[0])
 			return args[1:], err
+		},
+		begin: func(ctx context.Context, db *database) (err error) {
+			at, err = a.momentNow(ctx, db, due)
+			return err
 		},
 		act: func(ctx context.Context, db *database, which queue_job.Selector) (int, error) {
 			return db.jobs.Reschedule(ctx, db, which, at)

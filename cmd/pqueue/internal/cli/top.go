@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/create-info/persistent-queue/internal/words"
+	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -69,27 +70,23 @@ func (a *app) top(ctx context.Context, db *database, every time.Duration) error 
 
 // picture is what top shows at a moment.
 func (a *app) picture(ctx context.Context, db *database) ([]byte, error) {
-	types, err := a.types(ctx, db, false)
-	if err != nil {
-		return nil, err
-	}
-	var instances []queue_job.Instance
-	err = a.within(ctx, func(ctx context.Context) (err error) {
-		instances, err = db.jobs.Instances(ctx, db)
+	var fleet *queue_job.Fleet
+	err := a.within(ctx, func(ctx context.Context) (err error) {
+		fleet, err = db.jobs.Fleet(ctx, db)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	running := 0
-	for _, i := range instances {
+	types, running := countedTypes(operate.HealthOf(fleet, nil).Types, nil), 0
+	for _, i := range fleet.Instances {
 		running += i.Running
 	}
 	var out bytes.Buffer
 	drawn := &app{Streams: Streams{Out: &out}, output: "table"}
-	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(time.Now()),
-		words.Count(len(instances), "instance"), words.Count(len(types), "type"), words.Count(running, "handler"))
-	if _, err := list(drawn, all(instances), "instances", instanceColumns(), nil); err != nil {
+	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(fleet.Now),
+		words.Count(len(fleet.Instances), "instance"), words.Count(len(types), "type"), words.Count(running, "handler"))
+	if _, err := list(drawn, all(fleet.Instances), "instances", instanceColumns(), nil); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(&out)

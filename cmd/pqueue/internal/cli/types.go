@@ -281,23 +281,22 @@ already gets this end, or none.`,
 			"  pqueue type pause 7 --until 2026-12-01T08:00:00Z",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			until, err := pauseEnd(lasts, end, time.Now())
+			ends, err := pauseEnd(lasts, end)
 			if err != nil {
 				return err
 			}
 			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, jobType int32) (string, error) {
-				if lasts != "" { // by the clock by which the type goes on
-					fleet, err := db.jobs.Fleet(ctx, db)
-					if err != nil {
-						return "", err
-					}
-					if until, err = pauseEnd(lasts, "", fleet.Now); err != nil {
-						return "", err
-					}
-				}
-				if until.IsZero() {
+				if !ends.given() {
 					changed, err := db.jobs.Pause(ctx, db, jobType)
 					return either(changed, "type %d is paused", "type %d was paused already"), err
+				}
+				now, err := a.now(ctx, db)
+				until := ends.by(now).Add(time.Second - 1).Truncate(time.Second) // a whole second, so what it shows is what is written
+				if err == nil && !until.After(now) {
+					err = hasPassed(end)
+				}
+				if err != nil {
+					return "", err
 				}
 				changed, err := db.jobs.PauseUntil(ctx, db, jobType, until)
 				return either(changed, "type %d is paused until "+clock(until), "type %d was paused until then already"), err
@@ -309,28 +308,28 @@ already gets this end, or none.`,
 	return cmd
 }
 
-// pauseEnd reads when a pause ends. Zero: it lasts. The end is a whole second, so what it shows is what is written.
-func pauseEnd(lasts, end string, now time.Time) (until time.Time, err error) {
+// pauseEnd reads when a pause ends. None is given: it lasts. What has passed since yesterday by this machine's clock, only the database's clock
+// can say; what has passed for longer is refused before anything is asked.
+func pauseEnd(lasts, end string) (m moment, err error) {
 	switch {
 	case lasts != "" && end != "":
-		return until, exitf(exitUsage, "use --for or --until, not both")
+		return m, exitf(exitUsage, "use --for or --until, not both")
 	case lasts != "":
 		d, err := words.ParseSpan(lasts)
 		if err != nil || d <= 0 {
-			return until, exitf(exitUsage, "--for %q is no time; write 30m, 2h or 7d", lasts)
+			return m, exitf(exitUsage, "--for %q is no time; write 30m, 2h or 7d", lasts)
 		}
-		until = now.Add(d)
+		return moment{counted: true, from: d}, nil
 	case end != "":
-		if until, err = futureOf(end, now); err != nil {
-			return until, err
+		if m, err = futureOf(end); err == nil && !m.counted && time.Since(m.at) > day {
+			err = hasPassed(end)
 		}
-		if !until.After(now) {
-			return until, exitf(exitUsage, "--until %s has passed; write a time to come, or pqueue type resume", end)
-		}
-	default:
-		return until, nil
 	}
-	return until.Add(time.Second - 1).Truncate(time.Second), nil
+	return m, err
+}
+
+func hasPassed(end string) error {
+	return exitf(exitUsage, "--until %s has passed; write a time to come, or pqueue type resume", end)
 }
 
 func (a *app) typeResume() *cobra.Command {

@@ -94,14 +94,14 @@ type replayed struct {
 func (a *app) whatIf(
 	ctx context.Context, db *database, name string, change func(*queue_job.Type, faces.StartLimits) faces.StartLimits, span, within time.Duration,
 ) error {
-	known, err := a.knownType(ctx, db, name)
+	known, now, err := a.knownType(ctx, db, name)
 	if err != nil {
 		return err
 	}
 	var periods []operate.Period
 	err = a.within(ctx, func(ctx context.Context) (err error) {
 		step := replayStep(span)
-		before := time.Now().Truncate(step)
+		before := now.Truncate(step)
 		periods, err = operate.History(ctx, db.jobs, db, known.JobType, before.Add(-span), before, step)
 		return err
 	})
@@ -129,11 +129,11 @@ func (a *app) whatIf(
 	return nil
 }
 
-// knownType is a job type that an instance has told how it runs.
-func (a *app) knownType(ctx context.Context, db *database, name string) (*operate.Type, error) {
+// knownType is a job type that an instance has told how it runs, and when that was looked up, by the database's clock.
+func (a *app) knownType(ctx context.Context, db *database, name string) (t *operate.Type, now time.Time, err error) {
 	number, err := a.typeOf(ctx, db, name)
 	if err != nil {
-		return nil, err
+		return nil, now, err
 	}
 	var fleet *queue_job.Fleet
 	err = a.within(ctx, func(ctx context.Context) (err error) {
@@ -141,14 +141,14 @@ func (a *app) knownType(ctx context.Context, db *database, name string) (*operat
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, now, err
 	}
 	types := operate.HealthOf(fleet, nil).Types
 	i := slices.IndexFunc(types, func(t *operate.Type) bool { return t.JobType == number && !t.Known.Told.IsZero() })
 	if i < 0 {
-		return nil, exitf(exitNothing, "no instance has told how it runs job type %d", number)
+		return nil, now, exitf(exitNothing, "no instance has told how it runs job type %d", number)
 	}
-	return types[i], nil
+	return types[i], fleet.Now, nil
 }
 
 func replay(what string, past *faces.Past, l faces.StartLimits) replayed {
