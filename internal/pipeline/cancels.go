@@ -159,8 +159,8 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 	}
 	var why error
 	left := 0
-	for _, group := range byAct(outcomes) {
-		n, err := l.writeCutOff(ctx, group)
+	for _, st := range statementsOf(outcomes) {
+		n, err := l.writeCutOff(ctx, st.outcomes)
 		left, why = left+n, cmp.Or(err, why)
 	}
 	if left > 0 {

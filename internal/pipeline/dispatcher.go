@@ -142,7 +142,11 @@ func (d *dispatcher) admitNone() {
 func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	sent, any, ok := time.Now(), false, true
 	var marked []*task
-	groups := alike(batch)
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	groups := [][]*task{batch}
+	if slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
+		groups = byVersion(batch)
+	}
 	for i, tasks := range groups {
 		sent := time.Now()
 		some, fine := d.marker.mark(ctx, d.lease, tasks)
@@ -257,24 +261,6 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 		return nil, false
 	}
 	return ours, err == nil
-}
-
-// alike groups tasks by the version in which they were read, few of them long; the group with the smallest id goes first.
-func alike(batch []*task) (groups [][]*task) {
-	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
-	if !slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
-		return [][]*task{batch} // mostly
-	}
-	group := map[store.Version]int{}
-	for _, t := range batch {
-		i, ok := group[t.Version()]
-		if !ok {
-			i = len(groups)
-			group[t.Version()], groups = i, append(groups, nil)
-		}
-		groups[i] = append(groups[i], t)
-	}
-	return fewLong(groups)
 }
 
 // smaller is how many rows go into one statement after one has failed. A single row may make it fail, if business code has locked the row or
@@ -401,10 +387,7 @@ func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store
 			tasks = append(tasks, t)
 		}
 	}
-	for _, tasks := range alike(tasks) {
-		if len(tasks) == 0 {
-			break // all were lost once too often
-		}
+	for _, tasks := range byVersion(tasks) {
 		marked, fine := l.marker.mark(ctx, lease, tasks)
 		ours, ok = append(ours, marked...), ok && fine
 	}

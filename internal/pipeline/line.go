@@ -102,9 +102,6 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	return l, nil
 }
 
-func (n noHandler) Error() string      { return string(n) }
-func (noHandler) Is(target error) bool { return target == ErrNoHandler }
-
 // Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
 func (l *Line) Hold(lease *keeper.Lease) held {
 	l.Log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))

@@ -95,8 +95,22 @@ func (q *queue) substitute(t *task) *task {
 // binary log or a write set may have the rows whole, as they were and as they are.
 const longRowsMax = 32
 
+// byVersion groups tasks by the version in which they were read, few of them long, in the order of their first ones.
+func byVersion(batch []*task) (groups [][]*task) {
+	group := map[store.Version]int{}
+	for _, t := range batch {
+		i, ok := group[t.Version()]
+		if !ok {
+			i = len(groups)
+			group[t.Version()], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return fewLong(groups)
+}
+
 // fewLong divides groups of rows that are written together so that none has too many with long parameters.
-func fewLong[T interface{ HasLong() bool }](groups [][]T) (few [][]T) {
+func fewLong(groups [][]*task) (few [][]*task) {
 	for _, group := range groups {
 		from, long := 0, 0
 		for i, row := range group {

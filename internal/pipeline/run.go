@@ -42,15 +42,15 @@ type run struct {
 	job     queue_job.Job             // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
-	waited  time.Duration // for its start
 	begun   atomic.Bool   // the handler is about to be called, and the three above are set
 	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
 	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
 	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
 	read    time.Duration // how long its long parameters took to be read
 
-	context jobContext // of its handler; of a batch, the first run has it
-	err     error      // that the handler ended with
+	context jobContext    // of its handler; of a batch, the first run has it
+	err     error         // that the handler ended with
+	waited  time.Duration // for its start
 	took    time.Duration
 	outcome outcome // when it has ended
 }
@@ -315,6 +315,9 @@ var ErrNoHandler = errors.New("a middleware makes no handler")
 
 // noHandler is an error with the cause [ErrNoHandler].
 type noHandler string
+
+func (n noHandler) Error() string      { return string(n) }
+func (noHandler) Is(target error) bool { return target == ErrNoHandler }
 
 // Try makes what a line needs of a configuration whose lines are made later, when nobody can be told that it is refused.
 func Try(cfg *queue_job.Config) error {

@@ -88,6 +88,7 @@ type statement struct {
 	act
 	outcomes []*outcome
 	tasks    []*task        // of the outcomes
+	long     int            // of these, tasks with long parameters
 	why      *store.Attempt // for the log, in the same transaction; nil: nothing
 	passes   bool           // over rows that another transaction has locked
 }
@@ -231,17 +232,21 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 	if s.log.any.Load() || slices.ContainsFunc(batch, func(o *outcome) bool { return o.log != nil }) {
 		s.log.write(ctx, batch)
 	}
-	groups, passes := byAct(batch), false
+	passes := false
 	if s.again || len(s.failed.list)+len(s.failed.locked) > 0 {
 		passes = s.passes(batch)
 	}
-	for i, group := range groups {
+	for _, st := range statementsOf(batch) {
+		if w.cut > 0 {
+			w.unsent = append(w.unsent, st.outcomes...)
+			continue
+		}
+		st.passes = passes
 		sent := time.Now()
-		again, locked, isCut := s.send(ctx, group, passes)
+		again, locked, isCut := s.send(ctx, st)
 		w.tried, w.locked = append(w.tried, again...), append(w.locked, locked...)
 		if isCut {
-			w.cut, w.unsent = time.Since(sent), slices.Concat(groups[i+1:]...)
-			break
+			w.cut = time.Since(sent)
 		}
 	}
 	if s.log.any.Load() {
@@ -251,34 +256,28 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 	return w
 }
 
-// byAct groups alike outcomes, few of them of long rows, in the order of their first ones. Mostly, each is like the one before.
-func byAct(outcomes []*outcome) (groups [][]*outcome) {
-	index := map[act]int{}
-	last, long := 0, false
-	for _, o := range outcomes {
-		if len(groups) == 0 || o.act != groups[last][0].act {
-			i, ok := index[o.act]
-			if !ok {
-				i = len(groups)
-				index[o.act], groups = i, append(groups, nil)
-			}
-			last = i
+// statementsOf puts alike outcomes into one statement, few of them of long rows, in the order of the first ones. Mostly, each is like the one
+// before.
+func statementsOf(outcomes []*outcome) (list []statement) {
+	index, last := map[act]int{}, 0
+	for n, o := range outcomes {
+		known, long := n > 0 && o.act == list[last].act, o.HasLong()
+		if !known {
+			last, known = index[o.act]
 		}
-		groups[last] = append(groups[last], o)
-		long = long || o.HasLong()
+		if !known || long && list[last].long == longRowsMax {
+			last, index[o.act] = len(list), len(list)
+			list = append(list, statement{act: o.act})
+		}
+		st := &list[last]
+		if n == 0 { // mostly, it gets all
+			st.outcomes, st.tasks = make([]*outcome, 0, len(outcomes)), make([]*task, 0, len(outcomes))
+		}
+		if st.outcomes, st.tasks = append(st.outcomes, o), append(st.tasks, o.task); long {
+			st.long++
+		}
 	}
-	if long {
-		return fewLong(groups)
-	}
-	return groups
-}
-
-func tasksOf(group []*outcome) []*task {
-	tasks := make([]*task, len(group))
-	for i, o := range group {
-		tasks[i] = o.task
-	}
-	return tasks
+	return list
 }
 
 // keep ends a batch. What was not written is sent again.
@@ -309,14 +308,13 @@ func (s *settler) keep(w unwritten) {
 	ground.Signal(s.wake) // there may be room for marks again, or nothing left to wait for
 }
 
-// send writes outcomes of one kind in one statement. Some are to be sent again, and some have locked rows. isCut: there was no answer in time.
-func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (again, locked []*outcome, isCut bool) {
-	first := group[0]
-	st := statement{act: first.act, outcomes: group, tasks: tasksOf(group), passes: passes}
+// send sends a statement. Some of its outcomes are to be sent again, and some have locked rows. isCut: there was no answer in time.
+func (s *settler) send(ctx context.Context, st statement) (again, locked []*outcome, isCut bool) {
+	first := st.outcomes[0]
 	if st.kind == failLost && !s.log.wait.Failing() { // otherwise the log would hold the status up
 		st.why = first.log
 	}
-	statement, cancel := context.WithTimeout(ctx, s.patience(first, passes))
+	statement, cancel := context.WithTimeout(ctx, s.patience(first, st.passes))
 	defer cancel()
 	sent := time.Now()
 	again, locked, err := s.line.settle(statement, st)
@@ -343,11 +341,11 @@ func (s *settler) send(ctx context.Context, group []*outcome, passes bool) (agai
 	if errors.Is(err, store.ErrNotLogged) {
 		s.log.failed(0)
 	}
-	for _, o := range group {
+	for _, o := range st.outcomes {
 		o.tries++
 		o.cut = o.cut || isCut
 	}
-	return group, nil, isCut
+	return st.outcomes, nil, isCut
 }
 
 // manyCuts is how many statements in a row have no answer in time if it is the database that is slow.

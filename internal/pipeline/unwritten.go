@@ -21,6 +21,14 @@ func (a act) wrote(row store.Standing) bool {
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
 }
 
+func tasksOf(group []*outcome) []*task {
+	tasks := make([]*task, len(group))
+	for i, o := range group {
+		tasks[i] = o.task
+	}
+	return tasks
+}
+
 // passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
 // server is too old. It leaves out rows that are gone, too: those stay in the statement.
 func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {

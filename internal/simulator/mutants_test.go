@@ -479,14 +479,14 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "an outcome whose settle failed is dropped",
 		File: "internal/pipeline/settler.go",
-		Old:  "\treturn group, nil, isCut\n",
+		Old:  "\treturn st.outcomes, nil, isCut\n",
 		New:  "\treturn nil, nil, isCut\n",
 		Seed: 5,
 	},
 	{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/pipeline/settler.go",
-		Old:  "\treturn group, nil, isCut\n",
+		Old:  "\treturn st.outcomes, nil, isCut\n",
 		New:  "\ts.line.(*Line).queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
 		Seed: 5,
 	},
