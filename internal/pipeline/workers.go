@@ -30,7 +30,7 @@ type workers struct {
 	ready    []*task       // marked, and waiting for a worker
 	atWork   []*task       // with a worker
 	most     int           // workers, if all have a place: the capacity, less what runs of earlier holders, elsewhere, take of it
-	alive    int           // workers, never more than that
+	alive    int           // workers; none comes beyond that
 	coming   int           // workers among them that have not asked for a task yet
 	runTakes time.Duration // of late
 	ranLast  time.Time     // when a run ended last
