@@ -203,3 +203,17 @@ func TestAMarkOfUnknownOutcomeIsBorneUntilItWouldBeLateAndThenTakenBack(t *testi
 		}
 	})
 }
+
+func TestAProcessHasOnePermitForItsSuspects(t *testing.T) {
+	p, one, other := NewPermit(), &task{}, &task{}
+	take := func(t *task) *task { return p.take(func() *task { return t }) }
+	if take(nil) != nil || take(one) != one || take(other) != nil || !p.has(one) || p.has(other) {
+		t.Fatalf("one has it: %v, another: %v", p.has(one), p.has(other))
+	}
+	if p.giveBack(other); take(other) != nil {
+		t.Fatal("who does not have it gave it back")
+	}
+	if p.giveBack(one); take(other) != other || p.has(one) {
+		t.Fatal("it was given back, and nobody gets it")
+	}
+}

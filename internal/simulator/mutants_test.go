@@ -586,7 +586,8 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/apart.go",
 		Old:  "place: make(chan struct{}, 1)",
 		New:  "place: make(chan struct{}, 2)",
-		Seed: 926,
+
+		Folder: "internal/pipeline", Test: "TestAProcessHasOnePermitForItsSuspects",
 	},
 	{
 		Name: "a job that kills its process does so for ever",
