@@ -83,7 +83,7 @@ func (d *database) nextLookAhead() (wait time.Duration, more bool) {
 // forgetWaiting forgets the rows that wait in memory, and has them loaded.
 func (d *database) forgetWaiting() {
 	for m := range d.held() {
-		m.ForgetWaiting()
+		m.line.ForgetWaiting()
 		m.backlog.Ask()
 	}
 }
@@ -97,7 +97,7 @@ func (d *database) startedEarlier() {
 	}
 	d.start.at.Store(at)
 	for _, m := range d.members.All() {
-		m.backlog.SetSince(abandonedBefore(m.Config().FirstPullDay, at))
+		m.backlog.SetSince(abandonedBefore(m.line.Config().FirstPullDay, at))
 	}
 }
 

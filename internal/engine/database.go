@@ -64,7 +64,7 @@ func (d *database) newest(ctx context.Context) (id uint64, err error) {
 func (d *database) held() iter.Seq2[*member, *keeper.Lease] {
 	return func(yield func(*member, *keeper.Lease) bool) {
 		for _, m := range d.members.All() {
-			if lease := m.Held(); lease != nil && !yield(m, lease) {
+			if lease := m.line.Held(); lease != nil && !yield(m, lease) {
 				return
 			}
 		}
@@ -82,7 +82,7 @@ func (d *database) nothingRuns() bool {
 // idle reports whether no job waits or runs.
 func (d *database) idle() bool {
 	for m := range d.held() {
-		if m.InMemory() > 0 {
+		if m.line.InMemory() > 0 {
 			return false
 		}
 	}

@@ -40,8 +40,8 @@ func (m members) New(cfg *queue_job.Config, is cluster.Spec) (cluster.Member, er
 func (m members) Begin(list []cluster.Member) {
 	begun := membersOf(list)
 	for _, one := range begun {
-		one.Open(m.d.life.keeping)
-		m.d.life.keepings.Go(one.Write)
+		one.line.Open(m.d.life.keeping)
+		m.d.life.keepings.Go(one.line.Write)
 	}
 	m.d.members.Add(begun...)
 }
@@ -57,7 +57,7 @@ func membersOf(list []cluster.Member) []*member {
 func linesOf(members []*member) []*pipeline.Line {
 	lines := make([]*pipeline.Line, len(members))
 	for i, m := range members {
-		lines[i] = m.Line
+		lines[i] = m.line
 	}
 	return lines
 }
@@ -66,7 +66,7 @@ func linesOf(members []*member) []*pipeline.Line {
 // under one lease after the other, and upkeep asks it what it does.
 type member struct {
 	cluster.Spec
-	*pipeline.Line
+	line     *pipeline.Line
 	d        *database
 	backlog  *find.Backlog
 	schedule *upkeep.Schedule // nil: it has none
@@ -80,14 +80,14 @@ func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, er
 	}
 	m := &member{Spec: is, d: d, backlog: find.NewBacklog(abandonedBefore(cfg.FirstPullDay, d.start.at.Load()), d.start.newest)}
 	part := pipeline.Part{JobType: is.JobType, Layout: is.Layout, Shard: is.Shard}
-	m.Line, err = pipeline.New(&d.shared, cfg, part, d.pools[cfg.WorkerExpirySecond], m.backlog)
+	m.line, err = pipeline.New(&d.shared, cfg, part, d.pools[cfg.WorkerExpirySecond], m.backlog)
 	if err != nil {
 		return nil, err
 	}
-	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.RoomCame, m.tellLeftAlone
+	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.line.RoomCame, m.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: d.shared.Log, About: m.About(), Clock: d.shared.Clock, Errlog: d.shared.Errlog}
-		m.schedule = upkeep.NewSchedule(base, d.tables.Schedules, m.Config(), params)
+		m.schedule = upkeep.NewSchedule(base, d.tables.Schedules, m.line.Config(), params)
 	}
 	return m, nil
 }
@@ -113,37 +113,51 @@ func (m *member) compare(other *member) int {
 	return cmp.Or(cmp.Compare(m.JobType, other.JobType), cmp.Compare(m.Layout, other.Layout), cmp.Compare(m.Shard, other.Shard))
 }
 
+func (m *member) About() context.Context          { return m.line.About() }
+func (m *member) Bears(lease *keeper.Lease) bool  { return m.line.Bears(lease) }
+func (m *member) Running(lease *keeper.Lease) int { return m.line.Running(lease) }
+func (m *member) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
+	return m.line.KeysUnder(lease)
+}
+func (m *member) Busy() bool            { return m.line.Busy() }
+func (m *member) Handlers() int         { return m.line.Handlers() }
+func (m *member) Knows(row uint64) bool { return m.line.Knows(row) }
+
+func (m *member) Drain(ctx context.Context, bearsNone func() bool) bool {
+	return m.line.Drain(ctx, bearsNone)
+}
+
 func (m *member) Hold(lease *keeper.Lease) (serve func(context.Context)) {
-	sink := m.Line.Hold(lease)
+	sink := m.line.Hold(lease)
 	rows := m.d.finder.Add(find.Key{JobType: m.JobType, Layout: m.Layout, Shard: m.Shard}, lease.Context(), sink, m.backlog)
 	var schedule func(context.Context)
 	if m.schedule != nil && m.Shard == 0 {
 		schedule = m.schedule.Under(lease).Run
 	}
-	return func(ctx context.Context) { m.Serve(ctx, lease, rows, schedule) }
+	return func(ctx context.Context) { m.line.Serve(ctx, lease, rows, schedule) }
 }
 
 func (m *member) Hear(answer *cluster.Pauses) {
-	m.Line.Hear(slices.Contains(answer.Types, m.JobType), answer.Sent, answer.Took)
+	m.line.Hear(slices.Contains(answer.Types, m.JobType), answer.Sent, answer.Took)
 }
 
 func (m *member) Heed(r cluster.Remains) {
-	m.Line.Heed(pipeline.Remains{
+	m.line.Heed(pipeline.Remains{
 		Terms: r.Terms, Elsewhere: r.Elsewhere, Running: r.Running, Earlier: r.Earlier, Lines: linesOf(membersOf(r.Members)),
 	})
 }
 
 func (m *member) Idle() (ended cluster.Ended, idle bool) {
-	ended.ByStatus, ended.Deferrals = m.Ended()
-	return ended, m.Line.Idle()
+	ended.ByStatus, ended.Deferrals = m.line.Ended()
+	return ended, m.line.Idle()
 }
 
 // End ends the member, when every outcome is written.
 func (m *member) End(ended func()) {
 	m.d.life.keepings.Go(func() {
-		if m.AwaitWritten() {
+		if m.line.AwaitWritten() {
 			m.d.members.Remove(m)
-			m.Close()
+			m.line.Close()
 			ended()
 		}
 	})
@@ -154,7 +168,9 @@ type upkept struct{ *member }
 
 func (u upkept) JobType() int32                        { return u.Spec.JobType }
 func (u upkept) Shard() int                            { return u.Spec.Shard }
-func (u upkept) State(now, term int64) store.LineState { return u.Line.State(now, term) }
+func (u upkept) State(now, term int64) store.LineState { return u.line.State(now, term) }
+
+func (u upkept) Ran(minute, next, term int64) store.StatState { return u.line.Ran(minute, next, term) }
 
 func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
 	before, upTo = u.backlog.Bounds()
@@ -166,5 +182,5 @@ func (u upkept) LogLeftAlone(n int) { u.backlog.LeaveAlone(n) }
 func (m *member) tellLeftAlone(n int) {
 	m.d.shared.Log.Error(m.About(), fmt.Sprintf(
 		"%s left alone, and never run: due more than FirstPullDay = %d days before the start; set it to -1 to run them, or cancel them",
-		ground.JobsText(n, upkeep.OrphansMax), m.Config().FirstPullDay))
+		ground.JobsText(n, upkeep.OrphansMax), m.line.Config().FirstPullDay))
 }

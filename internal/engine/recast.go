@@ -83,7 +83,7 @@ func (e *Engine) Remove(ctx context.Context, jobTypes []int32) (await func(conte
 	return func(ctx context.Context) error {
 		for _, m := range retired {
 			select {
-			case <-m.Closed():
+			case <-m.line.Closed():
 			case <-ctx.Done():
 				running := 0
 				for _, m := range retired {

@@ -68,7 +68,7 @@ func (e *Engine) has() (text string) {
 			configured = append(configured, fmt.Sprintf("%d with %d", cfg.JobType, cfg.WorkerPoolCapacity))
 		}
 		for _, m := range d.members.All() {
-			lines = append(lines, fmt.Sprintf("%s with %d, held %t", m.Lease(), m.Config().WorkerPoolCapacity, m.Held() != nil))
+			lines = append(lines, fmt.Sprintf("%s with %d, held %t", m.Lease(), m.line.Config().WorkerPoolCapacity, m.line.Held() != nil))
 		}
 		slices.Sort(lines)
 		text += fmt.Sprintf("types %s; lines %s\n", strings.Join(configured, ", "), strings.Join(lines, ", "))
@@ -194,10 +194,10 @@ func TestALineThatHasEndedIsForgotten(t *testing.T) {
 		for round := range 3 {
 			time.Sleep(5 * time.Second)
 			for _, m := range d.members.All() {
-				if m.Held() == nil {
+				if m.line.Held() == nil {
 					t.Fatalf("nobody works type %d", m.JobType)
 				}
-				was = append(was, weak.Make(m.Line))
+				was = append(was, weak.Make(m.line))
 			}
 			var again []queue_job.Config
 			for _, cfg := range d.coordinator.Configured() {

@@ -34,7 +34,7 @@ func (e *Engine) Types() (states []TypeState) {
 		first := len(states)
 		places := map[int32]int{}
 		for _, m := range d.members.All() {
-			cfg := m.Config()
+			cfg := m.line.Config()
 			at, there := places[cfg.JobType]
 			if !there {
 				at = len(states)
@@ -46,11 +46,11 @@ func (e *Engine) Types() (states []TypeState) {
 			}
 			s := &states[at]
 			s.Shards = max(s.Shards, m.Layout.Shards())
-			n := m.Numbers()
+			n := m.line.Numbers()
 			s.Running, s.Marked = s.Running+n.Running, s.Marked+n.Marked
 			s.Waiting, s.Parked, s.Overdue = s.Waiting+n.Waiting, s.Parked+n.Parked, max(s.Overdue, n.Overdue)
 			s.PutOff, s.PutOffFor = s.PutOff+n.PutOff, max(s.PutOffFor, n.LongestPutOff)
-			if lease := m.Held(); lease != nil && lease.Trusted() {
+			if lease := m.line.Held(); lease != nil && lease.Trusted() {
 				s.Held++
 				s.Capacity += cfg.WorkerPoolCapacity
 				s.Paused = s.Paused || n.Paused

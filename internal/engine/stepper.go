@@ -82,7 +82,7 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Row, err error) {
 	keys := map[int32][]string{}
 	for i := range rows {
-		if row := &rows[i]; row.Group() != "" && s.members[row.JobType].Config().OrderedByKey {
+		if row := &rows[i]; row.Group() != "" && s.members[row.JobType].line.Config().OrderedByKey {
 			keys[row.JobType] = append(keys[row.JobType], row.Group())
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Stepper) first(ctx context.Context, rows []store.Row) (first []store.Ro
 func (s *Stepper) calls(rows []store.Row) (calls [][]store.Row) {
 	filling := map[int32]int{} // the call of each type that is not full
 	for _, row := range rows {
-		cfg := s.members[row.JobType].Config()
+		cfg := s.members[row.JobType].line.Config()
 		i, ok := filling[row.JobType]
 		if !ok || len(calls[i]) >= cfg.BatchSize || cfg.MaxPerKey > 0 && row.Group() != "" && ofKey(calls[i], row.Group()) >= cfg.MaxPerKey {
 			i = len(calls)
@@ -152,12 +152,12 @@ func (s *Stepper) run(ctx context.Context, rows []store.Row, settled bool) (ran 
 	}
 	m := s.members[rows[0].JobType]
 	s.term++
-	return m.Step(ctx, s.d.life.patience, s.lease(ctx, m), rows, settled)
+	return m.line.Step(ctx, s.d.life.patience, s.lease(ctx, m), rows, settled)
 }
 
 // lease is as if it was taken under the latest term.
 func (s *Stepper) lease(ctx context.Context, m *member) *keeper.Lease {
-	cfg := m.Config()
+	cfg := m.line.Config()
 	want := keeper.Want{Holder: keeper.Holder(cfg.ServiceName), Name: m.Lease(), Lock: time.Duration(cfg.LockSecond) * time.Second}
 	return keeper.Unending(ctx, want, s.term)
 }
@@ -180,7 +180,7 @@ func (s *Stepper) Schedule(ctx context.Context) error {
 			case errors.Is(err, store.ErrTooLate) && late < lateMax:
 				late++
 			default:
-				return fmt.Errorf("schedule of job type %d: %w", m.Config().JobType, err)
+				return fmt.Errorf("schedule of job type %d: %w", m.line.Config().JobType, err)
 			}
 		}
 	}

@@ -45,12 +45,14 @@ func (i instance) Turn(ctx context.Context, looks *ground.Looks, name string, mi
 
 // clusterTurn is the lease of what one instance does for all.
 type clusterTurn struct {
-	*keeper.Lease
-	d *database
+	lease *keeper.Lease
+	d     *database
 }
 
-func (t clusterTurn) BreakOff()               { t.MinLock = 0 }
-func (t clusterTurn) Release(context.Context) { t.d.coordinator.Release(t.Lease) }
+func (t clusterTurn) Context() context.Context { return t.lease.Context() }
+func (t clusterTurn) Trusted() bool            { return t.lease.Trusted() }
+func (t clusterTurn) BreakOff()                { t.lease.MinLock = 0 }
+func (t clusterTurn) Release(context.Context)  { t.d.coordinator.Release(t.lease) }
 
 // upkeep are the tasks for which the database has the tables.
 func (d *database) upkeep() (tasks []*upkeep.Task) {

@@ -49,10 +49,10 @@ type Strays struct {
 
 // Finder finds the rows of all sinks on one database.
 type Finder struct {
-	Process
-	reads *Reads
-	tail  tail
-	here  atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
+	process Process
+	reads   *Reads
+	tail    tail
+	here    atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
 
 	mu      sync.Mutex
 	list    intakes // never changed in place
@@ -76,7 +76,7 @@ type tail struct {
 
 // New returns a finder that numbers its reads in reads. Its tail has seen the rows up to an id.
 func New(p Process, reads *Reads, newest uint64) *Finder {
-	f := &Finder{Process: p, reads: reads, tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}
+	f := &Finder{process: p, reads: reads, tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}
 	f.tail.above.Store(newest)
 	return f
 }
@@ -199,7 +199,7 @@ func (f *Finder) holding(list intakes) context.Context {
 			return in.lease
 		}
 	}
-	return f.Life
+	return f.process.Life
 }
 
 // Reads knows which reads of the table are under way. A read is a picture of the past: it may show as pending a job that has

@@ -115,7 +115,7 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 		defer l.finder.reads.Begin()()
 		var pages [][]store.Row
 		err := l.looks.Look(l.lease, func(ctx context.Context) (err error) {
-			pages, err = l.finder.Tables.Page(ctx, l.JobType, l.shard(), places, horizonSpan, limit)
+			pages, err = l.finder.process.Tables.Page(ctx, l.JobType, l.shard(), places, horizonSpan, limit)
 			return err
 		})
 		if err != nil {
@@ -161,7 +161,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 	if since == 0 {
 		return rounds, 0, nil
 	}
-	heads, err := l.finder.Tables.Page(ctx, l.JobType, l.shard(), places, horizonSpan, 1)
+	heads, err := l.finder.process.Tables.Page(ctx, l.JobType, l.shard(), places, horizonSpan, 1)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -170,7 +170,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 		case len(head) == 0:
 			rounds[i].ended = time.Now()
 		case l.backlog.Abandoned(&head[0]):
-			place, n, err := l.finder.Tables.Abandoned(ctx, l.JobType, places[i].Lane, since, l.backlog.UpTo)
+			place, n, err := l.finder.process.Tables.Abandoned(ctx, l.JobType, places[i].Lane, since, l.backlog.UpTo)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -184,6 +184,6 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 // insist tries until that succeeds or ctx ends.
 func (l *loader) insist(ctx context.Context, try func() error) {
 	if ctx.Err() == nil {
-		_ = l.finder.Errlog.Retry(ctx, "load jobs", ground.Backoff{}, try)
+		_ = l.finder.process.Errlog.Retry(ctx, "load jobs", ground.Backoff{}, try)
 	}
 }

@@ -27,7 +27,7 @@ func (f *Finder) Look(ctx context.Context) {
 		if err == nil {
 			err = f.clampPriorities(&looks, list) // what it finds can wait for the next sweep
 		}
-		f.Errlog.On(ctx, "load jobs", err)
+		f.process.Errlog.On(ctx, "load jobs", err)
 		return err
 	})
 }
@@ -76,5 +76,5 @@ func (f *Finder) lookBehind(ctx context.Context, now, readFor intakes) {
 		}
 	}
 	f.mu.Unlock()
-	f.Go(func() { f.Look(ctx) })
+	f.process.Go(func() { f.Look(ctx) })
 }

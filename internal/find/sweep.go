@@ -29,7 +29,7 @@ func (f *Finder) Sweep(ctx context.Context) {
 		}
 		ground.Smooth(&takes, time.Since(began)) // a moment in which the machine stalls says little
 		rest := restAfter(takes)                 // dead index entries can make a sweep slow
-		if f.Errlog.On(ctx, "look for due jobs", err) {
+		if f.process.Errlog.On(ctx, "look for due jobs", err) {
 			rest = again.Next()
 		} else {
 			again.Reset()
@@ -95,12 +95,12 @@ func (f *Finder) sweepQuiet(s *sweeping) error {
 
 // withWork leaves out types that have no pending row, due or not.
 func (f *Finder) withWork(looks *ground.Looks, list intakes) (intakes, error) {
-	if f.HaveWork == nil || len(list) == 0 {
+	if f.process.HaveWork == nil || len(list) == 0 {
 		return list, nil
 	}
 	var work map[int32]bool
 	err := looks.Look(f.holding(list), func(ctx context.Context) (err error) {
-		work, err = f.HaveWork(ctx, list.types())
+		work, err = f.process.HaveWork(ctx, list.types())
 		return err
 	})
 	return slices.DeleteFunc(list, func(in *Intake) bool {
@@ -118,7 +118,7 @@ func (f *Finder) sweepOnce(looks *ground.Looks, list intakes) (full map[int32]bo
 		return nil, false, err
 	}
 	full = map[int32]bool{}
-	now, newest, justNow := time.Now(), f.tail.above.Load(), f.Clock.Now()/1000-int64(gapKeptFor/time.Second)
+	now, newest, justNow := time.Now(), f.tail.above.Load(), f.process.Clock.Now()/1000-int64(gapKeptFor/time.Second)
 	for i := range rows {
 		row := &rows[i]
 		if more {
@@ -139,7 +139,7 @@ func (f *Finder) sweepOnce(looks *ground.Looks, list intakes) (full map[int32]bo
 
 func (f *Finder) sweepRows(looks *ground.Looks, list intakes) (rows []store.Row, more bool, err error) {
 	err = looks.Look(f.holding(list), func(ctx context.Context) (err error) {
-		rows, more, err = f.Tables.SweepAll(ctx, list.types(), horizonSpan, RowsMax)
+		rows, more, err = f.process.Tables.SweepAll(ctx, list.types(), horizonSpan, RowsMax)
 		return err
 	})
 	return rows, more, err
@@ -150,6 +150,6 @@ func (f *Finder) clampPriorities(looks *ground.Looks, list intakes) error {
 		return nil
 	}
 	return looks.Look(f.holding(list), func(ctx context.Context) error {
-		return f.Tables.ClampPriorities(ctx, list.types())
+		return f.process.Tables.ClampPriorities(ctx, list.types())
 	})
 }

@@ -27,7 +27,7 @@ func (f *Finder) Follow(ctx context.Context) {
 	delay, again, following := tailFast, tailAgain, false
 	for ctx.Err() == nil {
 		list := f.intakes()
-		if len(list) == 0 && !f.Strays.Wanted() {
+		if len(list) == 0 && !f.process.Strays.Wanted() {
 			following = false
 			select {
 			case <-f.tail.wake:
@@ -41,7 +41,7 @@ func (f *Finder) Follow(ctx context.Context) {
 			err = f.beginAtTheEnd(list)
 			following = err == nil
 			list = nil // it has read no row of theirs
-			f.Strays.Begin()
+			f.process.Strays.Begin()
 		} else {
 			found, err = f.poll(list, delay >= tailQuiet)
 		}
@@ -52,11 +52,11 @@ func (f *Finder) Follow(ctx context.Context) {
 			f.lookBehind(ctx, now, list)
 		}
 		switch {
-		case f.Errlog.On(ctx, "look for new jobs", err):
+		case f.process.Errlog.On(ctx, "look for new jobs", err):
 			delay = again.Next()
 		case found:
 			delay, f.tail.jobAt = tailFast, time.Now()
-		case delay >= tailSlow && f.tail.rests() && f.Idle():
+		case delay >= tailSlow && f.tail.rests() && f.process.Idle():
 			delay = tailAtRest
 		default:
 			delay = min(delay*9/8, tailSlow)
@@ -80,7 +80,7 @@ func (f *Finder) beginAtTheEnd(list intakes) error {
 
 func (f *Finder) newest(list intakes) (id uint64, err error) {
 	err = f.tail.looks.Look(f.holding(list), func(ctx context.Context) (err error) {
-		id, err = f.Newest(ctx)
+		id, err = f.process.Newest(ctx)
 		return err
 	})
 	return id, err
@@ -126,7 +126,7 @@ func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 		in := list.of(&row.Row)
 		if in == nil {
 			f.tail.crowd++
-			f.Strays.Came(row.JobType)
+			f.process.Strays.Came(row.JobType)
 			continue
 		}
 		found = true
@@ -148,7 +148,7 @@ func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 // readTail reads the rows from an id on, and those in the gaps.
 func (f *Finder) readTail(list intakes, from uint64, gaps []store.Gap, wanted []store.Wanted) (rows []store.TailRow, err error) {
 	err = f.tail.looks.Look(f.holding(list), func(ctx context.Context) (err error) {
-		rows, err = f.Tables.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
+		rows, err = f.process.Tables.Tail(ctx, from, gaps, wanted, horizonSpan, tailRowsMax)
 		return err
 	})
 	return rows, err

@@ -264,9 +264,9 @@ func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := &unnoticed{during: during, beforeCommit: func() {}}
 				f := finderOn(t, u)
-				f.Newest = u.newest
+				f.process.Newest = u.newest
 				var loops sync.WaitGroup
-				f.Go = func(look func()) { loops.Go(look) }
+				f.process.Go = func(look func()) { loops.Go(look) }
 				var sink *shelf
 				hold := func(jobType int32) {
 					_, sink = add(t.Context(), f, Key{JobType: jobType, Layout: share.Undivided}, 9)

@@ -711,7 +711,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the tail passes the first job of a dormant type by",
 		File: "internal/find/tail.go",
-		Old:  "\t\t\tf.Strays.Came(row.JobType)\n",
+		Old:  "\t\t\tf.process.Strays.Came(row.JobType)\n",
 		New:  "",
 		Seed: 126,
 	},
