@@ -95,6 +95,7 @@ func TestAKeyIsBusyAsLongAsItsHandlerRunsHoweverTheLeaseMoves(t *testing.T) {
 					continue // the same way
 				}
 				t.Run(fmt.Sprintf("%s, %s, %s", move, final, limit), func(t *testing.T) {
+					t.Parallel()
 					dbtest.Each(t, func(t *testing.T, d dbtest.Database) { keyOutlives(t, d, move, final, cfg) })
 				})
 			}

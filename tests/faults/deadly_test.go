@@ -25,6 +25,7 @@ func TestAJobThatKillsItsProcessFailsAndTakesNoNeighbourWithIt(t *testing.T) {
 		{"two deadly jobs of two types", []deadlyJob{{1, "exit"}, {2, "fatal"}}},
 	}[:repeat(5, 1)] {
 		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
 			eachServerInShortToo(t, func(x *trial) { x.amongGoodOnes(c.fault, c.deadly) })
 		})
 	}
