@@ -27,7 +27,7 @@ func TestSeveralInstancesWorkOnOneTypeWithinItsLimits(t *testing.T) {
 		var all ledger
 		by := make([]ledger, instances)
 		for i := range instances {
-			start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{Shards: shards, WorkerPoolCapacity: capacity, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			start(t, dbtest.Open(t, d.Driver, d.DSN), queue_job.Config{Shards: shards, WorkerPoolCapacity: capacity, LockSecond: 60, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 				defer all.begin(job)()
 				defer by[i].begin(job)()
 				time.Sleep(20 * time.Millisecond)
