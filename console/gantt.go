@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 )
@@ -155,11 +155,11 @@ func howText(t operate.Tenure) string {
 
 func endText(how string) string {
 	switch how {
-	case store.Released:
+	case record.Released:
 		return "given back"
-	case store.Asked:
+	case record.Asked:
 		return "handed over"
-	case store.Expired:
+	case record.Expired:
 		return "expired: its holder said nothing"
 	}
 	return how

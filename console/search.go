@@ -7,7 +7,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -82,7 +82,7 @@ func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs 
 	if err != nil {
 		return nil, false, err
 	}
-	all := store.Filter{Types: filter.JobTypes, Statuses: []int32{int32(filter.Statuses[0])}}
+	all := record.Filter{Types: filter.JobTypes, Statuses: []int32{int32(filter.Statuses[0])}}
 	if !st.HasIndexFor(&all) {
 		return nil, false, nil
 	}

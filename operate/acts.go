@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -62,7 +62,7 @@ func Acts(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, filt
 		return nil, fmt.Errorf("acts: %w", err)
 	}
 	rows, err := st.Acts(ctx,
-		store.ActFilter{Job: filter.Job, Types: filter.JobTypes, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before},
+		record.ActFilter{Job: filter.Job, Types: filter.JobTypes, Actor: filter.Actor, Operation: filter.Operation, Before: filter.Before},
 		min(limit, actsMost))
 	acts := make([]Act, len(rows))
 	for i := range rows {
@@ -71,7 +71,7 @@ func Acts(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, filt
 	return acts, err
 }
 
-func actOf(row *store.Act) Act {
+func actOf(row *record.Act) Act {
 	return Act{Id: row.ID, At: time.Unix(row.At, 0), Actor: row.Actor,
 		Why: row.Why, Verb: row.Verb, JobType: row.JobType, Jobs: row.Jobs, Changed: row.Changed,
 		Detail: row.Detail, Operation: row.Operation}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -40,7 +40,7 @@ func Explain(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, i
 }
 
 // look reads the facts between two readings of the job. They are steady if it is the same in both.
-func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (f *facts, steady bool, err error) {
+func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (f *facts, steady bool, err error) {
 	f = &facts{id: id}
 	if f.job, err = get(ctx, jobs, ex, id); err != nil {
 		return nil, false, err
@@ -78,8 +78,8 @@ func look(ctx context.Context, st *store.Store, jobs *queue_job.Jobs, ex queue_j
 // clockAt is the moment of a second of unix time.
 func clockAt(second float64) time.Time { return time.UnixMilli(int64(math.Round(second * 1000))) }
 
-func asRead(job *queue_job.JobInfo) store.Moment {
-	return store.Moment{Status: int16(job.Status), Term: job.Term, Attempts: int32(job.Attempts), Deferred: int32(job.Deferred), Due: job.Due.Unix()}
+func asRead(job *queue_job.JobInfo) record.Moment {
+	return record.Moment{Status: int16(job.Status), Term: job.Term, Attempts: int32(job.Attempts), Deferred: int32(job.Deferred), Due: job.Due.Unix()}
 }
 
 func get(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error) {

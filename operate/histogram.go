@@ -3,13 +3,13 @@ package operate
 import (
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // Histogram says how many durations lie in each of its ranges. Range 0 is below a millisecond, range 1 below two, and each further range
 // ends at twice the end of the one before; the last one, from twelve days on, has no end. Histograms of different times, types and
 // instances add up.
-type Histogram [store.Ranges]int64
+type Histogram [record.Ranges]int64
 
 // Count is how many durations there are.
 func (h *Histogram) Count() (n int64) {
@@ -38,16 +38,16 @@ func (h *Histogram) Quantile(part float64) time.Duration {
 		if below := float64(in); in > 0 && rank <= below {
 			var begin time.Duration
 			if i > 0 {
-				begin = store.RangeEnd(i - 1)
+				begin = record.RangeEnd(i - 1)
 			}
-			if i == store.Ranges-1 {
+			if i == record.Ranges-1 {
 				return begin
 			}
-			return begin + time.Duration(rank/below*float64(store.RangeEnd(i)-begin))
+			return begin + time.Duration(rank/below*float64(record.RangeEnd(i)-begin))
 		}
 		rank -= float64(in)
 	}
-	return store.RangeEnd(store.Ranges - 2) // rounded: the rank lies behind the last
+	return record.RangeEnd(record.Ranges - 2) // rounded: the rank lies behind the last
 }
 
 func histogramOf(counts []int64) (h Histogram) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 func TestAQuantileIsAtMostTwiceWhatItEstimates(t *testing.T) {
@@ -17,7 +17,7 @@ func TestAQuantileIsAtMostTwiceWhatItEstimates(t *testing.T) {
 		for i := range durations {
 			durations[i] = time.Duration(1) << chance.IntN(50)
 			durations[i] += time.Duration(chance.Int64N(int64(durations[i])))
-			h[store.RangeOf(durations[i])]++
+			h[record.RangeOf(durations[i])]++
 		}
 		slices.Sort(durations)
 		for _, part := range []float64{0, 0.01, 0.5, 0.95, 0.99, 1} {
@@ -39,8 +39,8 @@ func TestQuantilesAtTheEdges(t *testing.T) {
 	if low, high := one.Quantile(-1), one.Quantile(7); low != 4*time.Millisecond || high != 8*time.Millisecond {
 		t.Errorf("%v to %v", low, high)
 	}
-	longest[store.Ranges-1] = 2
-	if got := longest.Quantile(0.5); got != store.RangeEnd(store.Ranges-2) {
+	longest[record.Ranges-1] = 2
+	if got := longest.Quantile(0.5); got != record.RangeEnd(record.Ranges-2) {
 		t.Errorf("of the longest: %v", got)
 	}
 	one.Add(&longest)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -72,7 +72,7 @@ func firstStep(from, before time.Time, step time.Duration) (time.Time, error) {
 }
 
 // periodsOf adds up what stats say. A stat counts in the step in which it begins.
-func periodsOf(stats []store.Stat, from, before time.Time, step time.Duration) []Period {
+func periodsOf(stats []record.Stat, from, before time.Time, step time.Duration) []Period {
 	var periods []Period
 	for begin := from; begin.Before(before); begin = begin.Add(step) {
 		periods = append(periods, Period{Begin: begin, Length: step})
@@ -87,7 +87,7 @@ func periodsOf(stats []store.Stat, from, before time.Time, step time.Duration) [
 	return periods
 }
 
-func (p *Period) add(s *store.Stat) {
+func (p *Period) add(s *record.Stat) {
 	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
 		if n := s.Runs[status.String()]; n > 0 {
 			if p.Runs == nil {

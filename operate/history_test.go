@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestAHistoryAddsUpWhatAllHoldersHaveDone(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(6000, 0).Add(time.Duration(minute) * time.Minute) }
-	stat := func(minute int, length time.Duration, succeeded, failed int64) store.Stat {
-		s := store.Stat{Begin: at(minute).Unix(), Seconds: int64(length / time.Second)}
+	stat := func(minute int, length time.Duration, succeeded, failed int64) record.Stat {
+		s := record.Stat{Begin: at(minute).Unix(), Seconds: int64(length / time.Second)}
 		s.Runs = map[string]int64{"success": succeeded, "failed": failed}
 		s.Delay = []int64{0, 0, 0, succeeded + failed + 1}
 		s.Deferred = []int64{0, 0, 2, 1} // two of them started in the minute before
 		s.Took = []int64{0, 0, 0, 0, 0, succeeded + failed}
 		return s
 	}
-	stats := []store.Stat{
+	stats := []record.Stat{
 		stat(-1, time.Minute, 100, 0), // begins before
 		stat(0, time.Minute, 3, 1), stat(0, time.Minute, 2, 0), stat(4, time.Minute, 1, 0), stat(5, time.Hour, 60, 6),
 		stat(15, time.Minute, 100, 0), // behind

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -53,7 +53,7 @@ func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	if err != nil {
 		return nil, fmt.Errorf("history of leases: %w", err)
 	}
-	of := store.TenureFilter{Types: f.JobTypes, Most: f.Most, Before: math.MaxInt64}
+	of := record.TenureFilter{Types: f.JobTypes, Most: f.Most, Before: math.MaxInt64}
 	if of.Most <= 0 {
 		const usual = 1000
 		of.Most = usual
@@ -74,7 +74,7 @@ func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	return successions(tenures), err
 }
 
-func tenureOf(row *store.Tenure) (t Tenure, ok bool) {
+func tenureOf(row *record.Tenure) (t Tenure, ok bool) {
 	jobType, shard, ok := share.ParseType(row.Lease)
 	if !ok {
 		return t, false

@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -101,12 +102,12 @@ func Begin(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, c C
 	if c.Verb == Delete && last > 0 {
 		last-- // on some databases, the newest row's id would be given to a second row
 	}
-	state := store.OperationOpen
+	state := record.OperationOpen
 	if last == 0 {
-		state = store.OperationDone
+		state = record.OperationDone
 	}
 	return st.NoteAct(ctx,
-		&store.Act{Actor: actor, Verb: string(c.Verb), Why: why, Detail: string(text), Progress: store.Progress{State: state, LastID: last}})
+		&record.Act{Actor: actor, Verb: string(c.Verb), Why: why, Detail: string(text), Progress: record.Progress{State: state, LastID: last}})
 }
 
 func (c *Change) check(actor string) error {
@@ -193,7 +194,7 @@ func momentOf(unix int64) time.Time {
 	return time.Unix(unix, 0)
 }
 
-func operationOf(act *store.Act) Operation {
+func operationOf(act *record.Act) Operation {
 	var stored bulk.Operation
 	_ = json.Unmarshal([]byte(act.Detail), &stored) // a later version may have written it
 	o := Operation{Id: act.ID, Begun: time.Unix(act.At, 0),
@@ -249,12 +250,12 @@ func PreviewOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor,
 // Operations returns operations, the newest first: those with smaller ids than before, which is 0 for the newest of all, and at most so
 // many.
 func Operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, before uint64, most int) ([]Operation, error) {
-	return operations(ctx, jobs, ex, store.ActFilter{Operations: true, Before: before}, most)
+	return operations(ctx, jobs, ex, record.ActFilter{Operations: true, Before: before}, most)
 }
 
 // OperationOf returns an operation. If there is none with this id, the cause of the error is [ErrNoOperation].
 func OperationOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*Operation, error) {
-	list, err := operations(ctx, jobs, ex, store.ActFilter{Operations: true, ID: id}, 1)
+	list, err := operations(ctx, jobs, ex, record.ActFilter{Operations: true, ID: id}, 1)
 	if err == nil && (len(list) == 0 || id == 0) {
 		err = fmt.Errorf("operation %d: %w", id, ErrNoOperation)
 	}
@@ -264,7 +265,7 @@ func OperationOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executo
 	return &list[0], nil
 }
 
-func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f store.ActFilter, most int) ([]Operation, error) {
+func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, f record.ActFilter, most int) ([]Operation, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
 		return nil, fmt.Errorf("operations: %w", err)
@@ -279,23 +280,23 @@ func operations(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor
 
 // Stop ends an operation between two of its transactions. What it has changed stays so. The result tells whether it was open.
 func Stop(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
-	return set(ctx, jobs, ex, id, store.OperationOpen, store.OperationStopped)
+	return set(ctx, jobs, ex, id, record.OperationOpen, record.OperationStopped)
 }
 
 // Resume lets a stopped operation go on where it was: jobs that it has passed are not looked at again, and the others are judged as they
 // are by then, see [Begin]. The result tells whether it was stopped.
 func Resume(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (changed bool, err error) {
-	return set(ctx, jobs, ex, id, store.OperationStopped, store.OperationOpen)
+	return set(ctx, jobs, ex, id, record.OperationStopped, record.OperationOpen)
 }
 
 func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, from, to string) (changed bool, err error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
-		err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+		err = st.InOneTransaction(ctx, func(st *record.Store) (err error) {
 			changed, err = st.SetOperation(ctx, id, string(from), string(to))
 			if actor, why := hidden.ActorOf(ctx); err == nil && changed && actor != "" {
-				verb := map[string]string{store.OperationStopped: "stop", store.OperationOpen: "resume"}[to]
-				_, err = st.NoteAct(ctx, &store.Act{Actor: actor, Why: why, Verb: verb + " operation", Progress: store.Progress{Operation: id}})
+				verb := map[string]string{record.OperationStopped: "stop", record.OperationOpen: "resume"}[to]
+				_, err = st.NoteAct(ctx, &record.Act{Actor: actor, Why: why, Verb: verb + " operation", Progress: record.Progress{Operation: id}})
 			}
 			return err
 		})
@@ -312,7 +313,7 @@ func set(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id ui
 func CarryOut(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64, told func(Operation)) error {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
-		err = bulk.Carry(ctx, st, id, keeper.Holder("operate")+" "+keeper.NewID(), func(act store.Act) { told(operationOf(&act)) })
+		err = bulk.Carry(ctx, st, id, keeper.Holder("operate")+" "+keeper.NewID(), func(act record.Act) { told(operationOf(&act)) })
 	}
 	if err != nil {
 		return fmt.Errorf("operation %d: %w", id, err)

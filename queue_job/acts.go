@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -24,9 +25,9 @@ func WithActor(ctx context.Context, actor, why string) context.Context {
 // note is what a verb does to jobs, as it is noted.
 type note struct {
 	verb  string
-	state store.State                 // in which jobs must be for the verb to do something
-	after any                         // what is asked for; nil: the verb says it all
-	of    func(row *store.Listed) any // the same of a job as it was
+	state store.State                  // in which jobs must be for the verb to do something
+	after any                          // what is asked for; nil: the verb says it all
+	of    func(row *record.Listed) any // the same of a job as it was
 }
 
 // detail is the JSON of async_job_act_tab.detail.
@@ -38,19 +39,19 @@ type detail struct {
 // noting calls a change of jobs. If ctx has an actor, it notes what was done, in the same transaction; change then gets only jobs that
 // are in the note's state, and returns which it left as they are.
 func noting(
-	ctx context.Context, st *store.Store, d note, ids []uint64, change func(*store.Store, []uint64) (changed int, left []uint64, err error),
+	ctx context.Context, st *record.Store, d note, ids []uint64, change func(*record.Store, []uint64) (changed int, left []uint64, err error),
 ) (changed int, left []uint64, err error) {
 	actor, why := hidden.ActorOf(ctx)
 	if actor == "" {
 		return change(st, ids)
 	}
-	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+	err = st.InOneTransaction(ctx, func(st *record.Store) error {
 		changed, left = 0, nil
 		locked, err := st.LockState(ctx, ids, d.state)
 		if err != nil || len(locked) == 0 {
 			return err
 		}
-		act := store.Act{Actor: actor, Why: why, Verb: d.verb}
+		act := record.Act{Actor: actor, Why: why, Verb: d.verb}
 		if d.after != nil {
 			if act.Detail, err = d.detail(ctx, st, locked); err != nil {
 				return err
@@ -70,10 +71,10 @@ func noting(
 }
 
 // detail says what is changed of jobs, which are locked.
-func (d note) detail(ctx context.Context, st *store.Store, jobs []uint64) (string, error) {
+func (d note) detail(ctx context.Context, st *record.Store, jobs []uint64) (string, error) {
 	says := detail{After: d.after}
 	if len(jobs) == 1 {
-		rows, err := st.List(ctx, store.Filter{IDs: jobs}, 1)
+		rows, err := st.List(ctx, record.Filter{IDs: jobs}, 1)
 		if err != nil {
 			return "", err
 		}
@@ -104,28 +105,28 @@ func without(ids, left []uint64) []uint64 {
 
 // notingType calls a change of a type, see notingOther.
 func notingType(
-	ctx context.Context, st *store.Store, verb string, jobType int32, after any, change func(*store.Store) (changed bool, err error),
+	ctx context.Context, st *record.Store, verb string, jobType int32, after any, change func(*record.Store) (changed bool, err error),
 ) (changed bool, err error) {
-	return notingOther(ctx, st, &store.Act{Verb: verb, JobType: &jobType}, after, change)
+	return notingOther(ctx, st, &record.Act{Verb: verb, JobType: &jobType}, after, change)
 }
 
 // notingFleet calls a change of an instance, see notingOther.
 func notingFleet(
-	ctx context.Context, st *store.Store, verb, instance string, change func(*store.Store) (changed bool, err error),
+	ctx context.Context, st *record.Store, verb, instance string, change func(*record.Store) (changed bool, err error),
 ) (changed bool, err error) {
-	return notingOther(ctx, st, &store.Act{Verb: verb}, instance, change)
+	return notingOther(ctx, st, &record.Act{Verb: verb}, instance, change)
 }
 
 // notingOther calls a change that is not one of jobs. If ctx has an actor and the change did something, that is noted in the same
 // transaction; the change may complete the act.
 func notingOther(
-	ctx context.Context, st *store.Store, act *store.Act, after any, change func(*store.Store) (changed bool, err error),
+	ctx context.Context, st *record.Store, act *record.Act, after any, change func(*record.Store) (changed bool, err error),
 ) (changed bool, err error) {
 	actor, why := hidden.ActorOf(ctx)
 	if actor == "" {
 		return change(st)
 	}
-	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+	err = st.InOneTransaction(ctx, func(st *record.Store) error {
 		if changed, err = change(st); err != nil || !changed {
 			return err
 		}

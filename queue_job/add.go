@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
@@ -263,7 +264,7 @@ func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	return err
 }
 
-func add(ctx context.Context, st *store.Store, job AddModelJob) (Added, error) {
+func add(ctx context.Context, st *record.Store, job AddModelJob) (Added, error) {
 	row, err := newRow(&job)
 	if err != nil {
 		return Added{}, addErr(&job, err)
@@ -271,7 +272,7 @@ func add(ctx context.Context, st *store.Store, job AddModelJob) (Added, error) {
 	return addMade(ctx, st, &job, &row)
 }
 
-func addMade(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (Added, error) {
+func addMade(ctx context.Context, st *record.Store, job *AddModelJob, row *store.NewJob) (Added, error) {
 	added, err := addRow(ctx, st, job, row)
 	if err != nil {
 		return Added{}, addErr(job, err)
@@ -286,7 +287,7 @@ func addErr(job *AddModelJob, err error) error {
 	return fmt.Errorf("add job of type %d: %w", job.JobType, err)
 }
 
-func addRow(ctx context.Context, st *store.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
+func addRow(ctx context.Context, st *record.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
 	if row.Unique {
 		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, st.Now())
 		if err == nil && added.Existed && job.ReplaceWaiting {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
@@ -50,7 +51,7 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 }
 
 // addRows adds the jobs in their order, in parts.
-func addRows(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) ([]Added, error) {
+func addRows(ctx context.Context, st *record.Store, jobs []AddModelJob, rows []store.NewJob) ([]Added, error) {
 	added := make([]Added, 0, len(jobs))
 	for len(added) < len(rows) {
 		from := len(added)
@@ -84,7 +85,7 @@ func partOf(rows []store.NewJob) (n int) {
 	return n
 }
 
-func addPart(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob) (added []Added, err error) {
+func addPart(ctx context.Context, st *record.Store, jobs []AddModelJob, rows []store.NewJob) (added []Added, err error) {
 	if !rows[0].Unique {
 		ids, err := st.AddJobs(ctx, rows, st.Now())
 		for _, id := range ids {
@@ -110,7 +111,7 @@ func addPart(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []st
 }
 
 // replaceWaiting replaces the jobs that were there and wait, as far as the new ones say so.
-func replaceWaiting(ctx context.Context, st *store.Store, jobs []AddModelJob, rows []store.NewJob, added []Added) error {
+func replaceWaiting(ctx context.Context, st *record.Store, jobs []AddModelJob, rows []store.NewJob, added []Added) error {
 	var ids []uint64
 	var by []store.NewJob
 	var at []int

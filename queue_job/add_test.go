@@ -13,7 +13,7 @@ import (
 
 	"github.com/DATA-DOG/go-sqlmock"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/wake"
 )
 
@@ -223,7 +223,7 @@ func TestAddWritesIntoTheTableWithThePrefix(t *testing.T) {
 }
 
 func TestTheMemoryOfHandlesHasAnEnd(t *testing.T) {
-	m := memory{stores: map[DB]*store.Store{}}
+	m := memory{stores: map[DB]*record.Store{}}
 	for range 3 * memoryMax {
 		db, mock, err := sqlmock.New()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -24,7 +25,7 @@ type Archived struct {
 
 // archivedOf reads jobs by their ids, with their runs. A job that somebody has had run again is not among them.
 func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, error) {
-	rows, err := st.List(ctx, store.Filter{IDs: ids}, len(ids))
+	rows, err := st.List(ctx, record.Filter{IDs: ids}, len(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -63,19 +64,19 @@ func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (resto
 	return restored, nil
 }
 
-func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored int, err error) {
-	rows := make([]store.Listed, len(jobs))
+func restore(ctx context.Context, st *record.Store, jobs []Archived) (restored int, err error) {
+	rows := make([]record.Listed, len(jobs))
 	for i := range jobs {
 		if rows[i], err = jobs[i].row(); err != nil {
 			return 0, err
 		}
 	}
-	act := store.Act{Verb: "restore"}
-	_, err = notingOther(ctx, st, &act, len(jobs), func(st *store.Store) (bool, error) {
+	act := record.Act{Verb: "restore"}
+	_, err = notingOther(ctx, st, &act, len(jobs), func(st *record.Store) (bool, error) {
 		restored = 0
 		for from := 0; from < len(jobs); from += hidden.ArchivedMost {
 			to, n := min(from+hidden.ArchivedMost, len(jobs)), 0
-			err := st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+			err := st.InOneTransaction(ctx, func(st *record.Store) (err error) {
 				n, err = restoreSome(ctx, st, rows[from:to], jobs[from:to])
 				return err
 			})
@@ -95,7 +96,7 @@ func restore(ctx context.Context, st *store.Store, jobs []Archived) (restored in
 
 // restoreSome restores jobs, and the runs of the jobs that were not there: a job that is there has its own runs, or is another job. First come the
 // jobs, since attempts of jobs that are not there are deleted.
-func restoreSome(ctx context.Context, st *store.Store, rows []store.Listed, jobs []Archived) (restored int, err error) {
+func restoreSome(ctx context.Context, st *record.Store, rows []record.Listed, jobs []Archived) (restored int, err error) {
 	restored, ids, err := st.Restore(ctx, rows)
 	if err != nil {
 		return 0, err
@@ -117,14 +118,14 @@ func restoreSome(ctx context.Context, st *store.Store, rows []store.Listed, jobs
 }
 
 // row is the row that the job stands in.
-func (a *Archived) row() (row store.Listed, err error) {
+func (a *Archived) row() (row record.Listed, err error) {
 	switch {
 	case a.Id == 0:
 		return row, errors.New("a job has no id; pass jobs as an archive got them")
 	case a.Pending():
 		return row, fmt.Errorf("job %d is %v; only jobs that do not run any more are archived and restored", a.Id, a.Status)
 	}
-	row = store.Listed{
+	row = record.Listed{
 		Row: store.Row{
 			ID: a.Id, JobType: a.JobType, Params: a.JobParams, Status: int16(a.Status), StartTime: a.Due.Unix(), CreateTime: a.Created.Unix(),
 			Term: a.Term, Attempts: int32(a.Attempts), Retries: int32(a.Retries), Lost: int16(a.Lost), Deferred: int32(a.Deferred),

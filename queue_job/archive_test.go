@@ -4,21 +4,22 @@ import (
 	"context"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // rowsByNow are rows that may have changed since somebody has seen that they were old.
-type rowsByNow []store.Listed
+type rowsByNow []record.Listed
 
-func (r rowsByNow) List(context.Context, store.Filter, int) ([]store.Listed, error) { return r, nil }
+func (r rowsByNow) List(context.Context, record.Filter, int) ([]record.Listed, error) { return r, nil }
 
 func (r rowsByNow) AttemptsOf(context.Context, []uint64) ([]store.Attempt, error) {
 	return []store.Attempt{{JobID: 1, Attempt: 1}, {JobID: 2, Attempt: 1}, {JobID: 1, Attempt: 2}}, nil
 }
 
 func TestAJobThatRunsAgainIsNotArchived(t *testing.T) {
-	row := func(id uint64, status JobStatus) store.Listed {
-		return store.Listed{Row: store.Row{ID: id, Status: int16(status), MaxRetries: store.NotSet}}
+	row := func(id uint64, status JobStatus) record.Listed {
+		return record.Listed{Row: store.Row{ID: id, Status: int16(status), MaxRetries: store.NotSet}}
 	}
 	rows := rowsByNow{row(1, JobStatusFailed), row(2, JobStatusInit), row(3, JobStatusSuccess)} // and 4 is gone
 	jobs, err := archivedOf(t.Context(), rows, []uint64{1, 2, 3, 4})

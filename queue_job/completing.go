@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // ErrCompleting is the cause of an error if a handler writes to its own job ([Job.SetResult], [Jobs.Cancel] and others) while the
@@ -91,7 +91,7 @@ func (j *Jobs) waitsForItself(ex Executor, ids []uint64) error {
 	completing.Lock()
 	defer completing.Unlock()
 	for job, tx := range completing.of {
-		run, ok := job.run.(*store.Store)
+		run, ok := job.run.(*record.Store)
 		if !ok || !slices.Contains(ids, job.Id) || !j.store.HasTablesOf(run) ||
 			!same(j.store.Handle(), run.Handle()) && !same(ex, run.Handle()) || isOver(tx) {
 			continue

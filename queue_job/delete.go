@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -94,15 +95,15 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 		if err == nil && which.Archive != nil && len(page.Old) > 0 {
 			page.Old, err = archive(ctx, st, page.Old, which.Archive)
 		}
-		n, d := 0, store.Deletion{}
+		n, d := 0, record.Deletion{}
 		if err == nil {
-			n, err = noteDeleted(ctx, st, which, func(st *store.Store) (_ int, err error) {
-				d, err = st.DeleteOld(ctx, old, page, store.Steps{})
+			n, err = noteDeleted(ctx, st, which, func(st *record.Store) (_ int, err error) {
+				d, err = st.DeleteOld(ctx, old, page, record.Steps{})
 				return d.Rows, err
 			})
 		}
 		for err == nil && d.Strays {
-			d, err = st.DeleteStrays(ctx, page, store.Steps{})
+			d, err = st.DeleteStrays(ctx, page, record.Steps{})
 		}
 		if deleted += n; err != nil {
 			return deleted, fmt.Errorf("delete jobs: %w", err)
@@ -115,7 +116,7 @@ func (j *Jobs) Delete(ctx context.Context, ex Executor, which DeleteRange) (dele
 }
 
 // archive passes jobs to a function, and returns the ids of the jobs that it got.
-func archive(ctx context.Context, st *store.Store, ids []uint64, to func(context.Context, []Archived) error) ([]uint64, error) {
+func archive(ctx context.Context, st *record.Store, ids []uint64, to func(context.Context, []Archived) error) ([]uint64, error) {
 	jobs, err := archivedOf(ctx, st, ids)
 	if err != nil || len(jobs) == 0 {
 		return nil, err
@@ -156,7 +157,7 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Selector) (del
 			break
 		}
 		var n int
-		n, _, err = noting(ctx, st, note{verb: "delete", state: store.Ended}, some, func(st *store.Store, ids []uint64) (n int, _ []uint64, err error) {
+		n, _, err = noting(ctx, st, note{verb: "delete", state: store.Ended}, some, func(st *record.Store, ids []uint64) (n int, _ []uint64, err error) {
 			n, err = deleteEnded(ctx, st, ids)
 			return n, nil, err
 		})
@@ -172,8 +173,8 @@ func (j *Jobs) DeleteJobs(ctx context.Context, ex Executor, which Selector) (del
 }
 
 // deleteEnded deletes the jobs that have ended. It locks them first, so that a job keeps its log if somebody retries it now.
-func deleteEnded(ctx context.Context, st *store.Store, ids []uint64) (n int, err error) {
-	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+func deleteEnded(ctx context.Context, st *record.Store, ids []uint64) (n int, err error) {
+	err = st.InOneTransaction(ctx, func(st *record.Store) error {
 		n = 0
 		ended, err := st.LockState(ctx, ids, store.Ended)
 		if err == nil && len(ended) > 0 {
@@ -199,12 +200,12 @@ func (r *DeleteRange) check() error {
 	return nil
 }
 
-func (r *DeleteRange) old() store.Old {
+func (r *DeleteRange) old() record.Old {
 	statuses := r.Statuses
 	if len(statuses) == 0 {
 		statuses = FinalStatuses()
 	}
-	old := store.Old{Types: r.JobTypes, Before: map[int32]int64{}}
+	old := record.Old{Types: r.JobTypes, Before: map[int32]int64{}}
 	for _, s := range statuses {
 		old.Before[int32(s)] = r.Before.Unix()
 	}
@@ -212,12 +213,12 @@ func (r *DeleteRange) old() store.Old {
 }
 
 // noteDeleted calls what deletes jobs, and returns how many were deleted. If ctx has an actor, it notes that in the same transaction.
-func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove func(*store.Store) (int, error)) (deleted int, err error) {
+func noteDeleted(ctx context.Context, st *record.Store, which DeleteRange, remove func(*record.Store) (int, error)) (deleted int, err error) {
 	actor, why := hidden.ActorOf(ctx)
 	if actor == "" {
 		return remove(st)
 	}
-	err = st.InOneTransaction(ctx, func(st *store.Store) (err error) {
+	err = st.InOneTransaction(ctx, func(st *record.Store) (err error) {
 		if deleted, err = remove(st); err != nil || deleted == 0 {
 			return err
 		}
@@ -226,7 +227,7 @@ func noteDeleted(ctx context.Context, st *store.Store, which DeleteRange, remove
 		if err != nil {
 			return err
 		}
-		_, err = st.NoteAct(ctx, &store.Act{Actor: actor, Why: why, Verb: "delete", Detail: string(text), Changed: deleted})
+		_, err = st.NoteAct(ctx, &record.Act{Actor: actor, Why: why, Verb: "delete", Detail: string(text), Changed: deleted})
 		return err
 	})
 	if err != nil {

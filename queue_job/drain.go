@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -46,7 +47,7 @@ func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts ti
 	if service := share.OwnerOf(here.Owner).Service; !another(service, instance, rows) {
 		return refused("no other instance of service %q stays that could take its leases; start one first, or Undrain another", service)
 	}
-	_, err = notingFleet(ctx, st, "drain", instance, func(st *store.Store) (bool, error) {
+	_, err = notingFleet(ctx, st, "drain", instance, func(st *record.Store) (bool, error) {
 		was, err := undrain(ctx, st, instance, rows)
 		if err != nil {
 			return false, err
@@ -62,7 +63,7 @@ func (j *Jobs) drain(ctx context.Context, ex Executor, instance string, lasts ti
 func (j *Jobs) Undrain(ctx context.Context, ex Executor, instance string) (was bool, err error) {
 	st, rows, err := j.look(ctx, ex)
 	if err == nil {
-		was, err = notingFleet(ctx, st, "undrain", instance, func(st *store.Store) (bool, error) { return undrain(ctx, st, instance, rows) })
+		was, err = notingFleet(ctx, st, "undrain", instance, func(st *record.Store) (bool, error) { return undrain(ctx, st, instance, rows) })
 	}
 	if err != nil {
 		return false, fmt.Errorf("undrain %q: %w", instance, err)
@@ -70,7 +71,7 @@ func (j *Jobs) Undrain(ctx context.Context, ex Executor, instance string) (was b
 	return was, nil
 }
 
-func undrain(ctx context.Context, st *store.Store, instance string, rows []store.Seen) (was bool, err error) {
+func undrain(ctx context.Context, st *record.Store, instance string, rows []store.Seen) (was bool, err error) {
 	for _, row := range rows {
 		if row.Name == share.Drain(instance) && !row.Free {
 			return st.ReleaseLease(ctx, row.Name, row.Owner, 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -99,7 +100,7 @@ func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
 
 func TestHandOverWantsTheNameOfALease(t *testing.T) {
 	for _, name := range []string{"", "7", "job-cleanup", "at-" + a, "want-7"} {
-		err := (&Jobs{store: &store.Store{}}).HandOver(t.Context(), untouched{}, name)
+		err := (&Jobs{store: &record.Store{}}).HandOver(t.Context(), untouched{}, name)
 		if err == nil || !strings.Contains(err.Error(), `use a name that Leases returns, such as "job-7"`) || !strings.Contains(err.Error(), fmt.Sprintf("hand over %q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -60,7 +61,7 @@ func (j *Jobs) handOver(ctx context.Context, ex Executor, lease string) error {
 	if err := dropHandOvers(ctx, st); err != nil {
 		return err
 	}
-	_, err = notingType(ctx, st, "hand over", jobType, lease, func(st *store.Store) (bool, error) {
+	_, err = notingType(ctx, st, "hand over", jobType, lease, func(st *record.Store) (bool, error) {
 		return takeAsking(ctx, st, share.HandOver(lease, term), "HandOver", handOverLasts)
 	})
 	return err
@@ -95,7 +96,7 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 		if row.Name != lease || row.Free || row.Layout < 0 {
 			continue
 		}
-		_, err := notingType(ctx, st, "break", jobType, lease, func(st *store.Store) (bool, error) {
+		_, err := notingType(ctx, st, "break", jobType, lease, func(st *record.Store) (bool, error) {
 			return st.BreakLease(ctx, lease, row.Owner)
 		})
 		return err
@@ -104,7 +105,7 @@ func (j *Jobs) breakLease(ctx context.Context, ex Executor, lease string) error 
 }
 
 // lookForType is look for somebody who wants the lease of a job type.
-func (j *Jobs) lookForType(ctx context.Context, ex Executor, lease string) (st *store.Store, rows []store.Seen, jobType int32, err error) {
+func (j *Jobs) lookForType(ctx context.Context, ex Executor, lease string) (st *record.Store, rows []store.Seen, jobType int32, err error) {
 	jobType, _, ok := share.ParseType(lease)
 	if !ok {
 		return nil, nil, 0, refused(`it is not the lease of a job type; use a name that Leases returns, such as "job-7"`)
@@ -114,7 +115,7 @@ func (j *Jobs) lookForType(ctx context.Context, ex Executor, lease string) (st *
 }
 
 // look reads the leases as an instance does.
-func (j *Jobs) look(ctx context.Context, ex Executor) (*store.Store, []store.Seen, error) {
+func (j *Jobs) look(ctx context.Context, ex Executor) (*record.Store, []store.Seen, error) {
 	st, err := j.through(ex)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +126,7 @@ func (j *Jobs) look(ctx context.Context, ex Executor) (*store.Store, []store.See
 
 // takeAsking takes a lease that asks for something, unless somebody else has it. Its new row looks like one that has ended, so an
 // instance that starts may delete it before it is taken; then it is made again. It reports whether it has taken the lease.
-func takeAsking(ctx context.Context, st *store.Store, name, verb string, seconds int64) (taken bool, err error) {
+func takeAsking(ctx context.Context, st *record.Store, name, verb string, seconds int64) (taken bool, err error) {
 	const tries = 5
 	for try := range tries {
 		if err := st.MakeLeases(ctx, []string{name}); err != nil {
@@ -186,7 +187,7 @@ func another(service, beside string, rows []store.Seen) bool {
 }
 
 // dropHandOvers deletes what earlier calls have asked for.
-func dropHandOvers(ctx context.Context, st *store.Store) error {
+func dropHandOvers(ctx context.Context, st *record.Store) error {
 	names, err := st.EndedLeases(ctx, []string{share.HandOvers})
 	names = slices.DeleteFunc(names, func(name string) bool { return !share.Ephemeral(name) })
 	if err != nil || len(names) == 0 {

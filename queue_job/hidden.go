@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // behind is what package bridge leads to; it says what for.
@@ -17,13 +17,13 @@ func (behind) Through(j *Job, run hidden.Run, number int32) { j.run, j.number = 
 func (behind) Completed(j *Job) bool                        { return atomic.LoadInt32(&j.completed) != 0 }
 func (behind) Returned(j *Job)                              { j.returned() }
 
-func (behind) WithDefaults(c Config) Config                       { return c.withDefaults() }
-func (behind) Defined(c *Config) bool                             { return c.defined }
-func (behind) Settings(c *Config, kept *Retention) string         { return settingsOf(c, kept) }
-func (behind) ScheduledParams(c *Config) (string, error)          { return encode(c.ScheduleParams) }
-func (behind) FilterOf(f *Filter) (store.Filter, error)           { return f.rows() }
-func (behind) TypeOf(row *store.KnownType) Type                   { return typeOf(row) }
-func (behind) StoreOf(j *Jobs, ex Executor) (*store.Store, error) { return j.through(ex) }
+func (behind) WithDefaults(c Config) Config                        { return c.withDefaults() }
+func (behind) Defined(c *Config) bool                              { return c.defined }
+func (behind) Settings(c *Config, kept *Retention) string          { return settingsOf(c, kept) }
+func (behind) ScheduledParams(c *Config) (string, error)           { return encode(c.ScheduleParams) }
+func (behind) FilterOf(f *Filter) (record.Filter, error)           { return f.rows() }
+func (behind) TypeOf(row *record.KnownType) Type                   { return typeOf(row) }
+func (behind) StoreOf(j *Jobs, ex Executor) (*record.Store, error) { return j.through(ex) }
 
 func (behind) ExecutorOf(j *Jobs) Executor {
 	if j == nil || j.store == nil {

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // Jobs lets business code add, look at and steer the jobs in one database. Call [Open] once to make it, and use it from
 // any number of goroutines.
 type Jobs struct {
-	store *store.Store
+	store *record.Store
 	onAdd []func(context.Context, *AddModelJob) error
 }
 
@@ -74,8 +74,8 @@ func OpenContext(ctx context.Context, db DB, options ...OpenOption) (*Jobs, erro
 }
 
 // openStore is [OpenContext] in one try.
-func openStore(ctx context.Context, db DB, prefix string) (*store.Store, error) {
-	st, err := store.Open(ctx, db, prefix)
+func openStore(ctx context.Context, db DB, prefix string) (*record.Store, error) {
+	st, err := record.Open(ctx, db, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ var ErrUnusable = conn.ErrUnusable
 var ErrNoTables = conn.ErrNoTables
 
 // through returns the tables, reached through the executor of a verb.
-func (j *Jobs) through(ex Executor) (*store.Store, error) {
+func (j *Jobs) through(ex Executor) (*record.Store, error) {
 	switch {
 	case j == nil || j.store == nil:
 		return nil, errors.New("the Jobs were not opened; make them with queue_job.Open")
@@ -149,18 +149,18 @@ func (j *Jobs) callOnAdd(ctx context.Context, job *AddModelJob) error {
 }
 
 // remembered has the stores of handles that were used lately, so that not every job asks which database it is.
-var remembered = memory{stores: map[DB]*store.Store{}}
+var remembered = memory{stores: map[DB]*record.Store{}}
 
 type memory struct {
 	sync.Mutex
-	stores map[DB]*store.Store
+	stores map[DB]*record.Store
 }
 
 // memoryMax is more handles than an application keeps. If an application makes a handle for each job, they must not fill
 // the memory.
 const memoryMax = 64
 
-func (m *memory) open(ctx context.Context, db DB) (*store.Store, error) {
+func (m *memory) open(ctx context.Context, db DB) (*record.Store, error) {
 	comparable := reflect.ValueOf(db).Comparable()
 	if comparable {
 		m.Lock()
@@ -170,7 +170,7 @@ func (m *memory) open(ctx context.Context, db DB) (*store.Store, error) {
 			return st, nil
 		}
 	}
-	st, err := store.Open(ctx, db, "")
+	st, err := record.Open(ctx, db, "")
 	if err != nil || !comparable {
 		return st, err
 	}

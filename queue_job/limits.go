@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -75,7 +76,7 @@ func (j *Jobs) SetLimits(ctx context.Context, ex Executor, jobType int32, limits
 		err = limits.Validate()
 	}
 	if err == nil {
-		changed, err = notingType(ctx, st, "set limits", jobType, limits, func(st *store.Store) (bool, error) {
+		changed, err = notingType(ctx, st, "set limits", jobType, limits, func(st *record.Store) (bool, error) {
 			return st.SetLimits(ctx, jobType, store.Limits{Workers: limits.Workers, Rate: limits.RatePerSecond})
 		})
 	}

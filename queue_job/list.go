@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -80,12 +81,12 @@ var ErrNoJob = errors.New("no such job")
 // Get returns a job. Of several with the same key, and of several ids, it returns the newest. If there is none, the
 // cause of the error is [ErrNoJob].
 func (j *Jobs) Get(ctx context.Context, ex Executor, which Selector) (*JobInfo, error) {
-	f := store.Filter{IDs: which.ids, Descending: true}
+	f := record.Filter{IDs: which.ids, Descending: true}
 	if which.byKey {
 		f.Types, f.Key = []int32{which.jobType}, which.key
 	}
 	st, err := j.through(ex)
-	var rows []store.Listed
+	var rows []record.Listed
 	if err == nil {
 		if err = which.check(); err != nil {
 			err = fmt.Errorf("%w: %w", ErrNoJob, err)
@@ -143,7 +144,7 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 		limit = listDefault
 	}
 	st, err := j.through(ex)
-	var f store.Filter
+	var f record.Filter
 	if err == nil {
 		f, err = filter.rows()
 	}
@@ -162,8 +163,8 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 }
 
 // rows is the filter of the rows.
-func (f *Filter) rows() (store.Filter, error) {
-	rows := store.Filter{
+func (f *Filter) rows() (record.Filter, error) {
+	rows := record.Filter{
 		IDs: store.SortedIDs(f.IDs), Types: f.JobTypes, Statuses: numbersOf(f.Statuses), Key: f.Key,
 		After: f.After, Before: f.Before, Descending: f.NewestFirst, OmitLong: f.OmitLongParams,
 	}
@@ -255,7 +256,7 @@ func secondOf(t time.Time) (int64, error) {
 	return second, nil
 }
 
-func infoOf(row *store.Listed) *JobInfo {
+func infoOf(row *record.Listed) *JobInfo {
 	info := &JobInfo{
 		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, LongParams: row.Long, Status: JobStatus(row.Status),
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0), Term: row.Term,
@@ -331,7 +332,7 @@ func (j *Jobs) Counts(ctx context.Context, ex Executor, filter CountFilter) ([]T
 	if err != nil {
 		return nil, err
 	}
-	leases, err := st.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
+	leases, err := st.TypeLeases(ctx, int64(record.UnrunAfter/time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -359,10 +360,10 @@ func (c *TypeCounts) pending() (n int64) {
 	return n
 }
 
-func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
+func noteLeases(counts []TypeCounts, leases []record.TypeLease) {
 	for i := range counts {
 		c := &counts[i]
-		at, found := slices.BinarySearchFunc(leases, c.JobType, func(l store.TypeLease, jobType int32) int { return cmp.Compare(l.JobType, jobType) })
+		at, found := slices.BinarySearchFunc(leases, c.JobType, func(l record.TypeLease, jobType int32) int { return cmp.Compare(l.JobType, jobType) })
 		if !found {
 			c.Unrun = true
 			continue
@@ -373,7 +374,7 @@ func noteLeases(counts []TypeCounts, leases []store.TypeLease) {
 }
 
 // countsOf joins the counts with the paused types.
-func countsOf(rows []store.Counted, paused []store.PausedType, wanted []int32) []TypeCounts {
+func countsOf(rows []record.Counted, paused []store.PausedType, wanted []int32) []TypeCounts {
 	of := map[int32]*TypeCounts{}
 	at := func(jobType int32) *TypeCounts {
 		if of[jobType] == nil {

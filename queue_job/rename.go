@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // ErrOtherName is the cause of an error of [Jobs.RenameType] if the type does not have the name that it is to lose, and of an error of
@@ -20,8 +20,8 @@ func (j *Jobs) RenameType(ctx context.Context, ex Executor, jobType int32, from,
 	if !isText(to) {
 		return typeErr(jobType, fmt.Errorf("its new name %q is no text: it has a zero byte or is not UTF-8; use another name", to))
 	}
-	if to == "" || utf8.RuneCountInString(to) > store.NameMax {
-		return typeErr(jobType, fmt.Errorf("its new name has %d characters; use 1 to %d", utf8.RuneCountInString(to), store.NameMax))
+	if to == "" || utf8.RuneCountInString(to) > record.NameMax {
+		return typeErr(jobType, fmt.Errorf("its new name has %d characters; use 1 to %d", utf8.RuneCountInString(to), record.NameMax))
 	}
 	if from == to {
 		return nil
@@ -30,7 +30,7 @@ func (j *Jobs) RenameType(ctx context.Context, ex Executor, jobType int32, from,
 	if err != nil {
 		return typeErr(jobType, err)
 	}
-	renamed, err := notingType(ctx, st, "rename", jobType, to, func(st *store.Store) (bool, error) { return st.RenameType(ctx, jobType, from, to) })
+	renamed, err := notingType(ctx, st, "rename", jobType, to, func(st *record.Store) (bool, error) { return st.RenameType(ctx, jobType, from, to) })
 	if err != nil || renamed {
 		return typeErr(jobType, err)
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // errOthersDivide is the cause if other callers have changed the number of shards again and again meanwhile.
@@ -39,7 +39,7 @@ func (j *Jobs) SetShards(ctx context.Context, ex Executor, jobType int32, n int)
 		if layout.Shards() == n {
 			return nil
 		}
-		changed, err := notingType(ctx, st, "set shards", jobType, n, func(st *store.Store) (bool, error) {
+		changed, err := notingType(ctx, st, "set shards", jobType, n, func(st *record.Store) (bool, error) {
 			return st.SetLayout(ctx, jobType, now, int64(layout.Next(n)))
 		})
 		if err != nil || changed {

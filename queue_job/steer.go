@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -55,7 +56,7 @@ var ErrInFlight = errors.New("in flight")
 // handler's context then ends within a second, with the cause [ErrCancelled] (in a batch, when all of its jobs have been
 // cancelled), and the outcome of the run is dropped. The number 0 is no error: the jobs are done, or there are none.
 func (j *Jobs) Cancel(ctx context.Context, ex Executor, which Selector) (int, error) {
-	n, err := j.steer(ctx, ex, which, note{verb: "cancel", state: store.Pending}, (*store.Store).Cancel)
+	n, err := j.steer(ctx, ex, which, note{verb: "cancel", state: store.Pending}, (*record.Store).Cancel)
 	return n, steerErr("cancel", which, err)
 }
 
@@ -67,9 +68,9 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Selector, at t
 	if err != nil {
 		return 0, steerErr("reschedule", which, err)
 	}
-	due := func(row *store.Listed) any { return time.Unix(row.StartTime, 0).UTC() }
+	due := func(row *record.Listed) any { return time.Unix(row.StartTime, 0).UTC() }
 	d := note{verb: "reschedule", state: store.Waiting, after: time.Unix(int64(second), 0).UTC(), of: due}
-	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.Reschedule(ctx, ids, int64(second))
 	})
 	return n, steerErr("reschedule", which, err)
@@ -83,8 +84,8 @@ func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Selector, param
 	if err != nil {
 		return 0, steerErr("change", which, err)
 	}
-	d := note{verb: "set params", state: store.Waiting, after: text, of: func(row *store.Listed) any { return row.Params }}
-	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	d := note{verb: "set params", state: store.Waiting, after: text, of: func(row *record.Listed) any { return row.Params }}
+	n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetParams(ctx, ids, text)
 	})
 	return n, steerErr("change", which, err)
@@ -96,8 +97,8 @@ func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Selector, p P
 	if err := checkPriority(p); err != nil {
 		return 0, steerErr("set the priority of", which, err)
 	}
-	d := note{verb: "set priority", state: store.Pending, after: p.String(), of: func(row *store.Listed) any { return Priority(row.Priority).String() }}
-	n, err := j.steer(ctx, ex, which, d, func(st *store.Store, ctx context.Context, ids []uint64) (int, error) {
+	d := note{verb: "set priority", state: store.Pending, after: p.String(), of: func(row *record.Listed) any { return Priority(row.Priority).String() }}
+	n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.SetPriority(ctx, ids, int32(p))
 	})
 	return n, steerErr("set the priority of", which, err)
@@ -105,7 +106,7 @@ func (j *Jobs) SetPriority(ctx context.Context, ex Executor, which Selector, p P
 
 const steerRowsMax = 1000
 
-type change func(*store.Store, context.Context, []uint64) (int, error)
+type change func(*record.Store, context.Context, []uint64) (int, error)
 
 // steer changes the jobs, up to steerRowsMax at a time; by key, it changes the jobs that are not final. If the verb is for jobs that wait
 // and others are in flight, the error is ErrInFlight.
@@ -123,7 +124,7 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Selector, d note, c
 			break
 		}
 		var n int
-		n, _, err = noting(ctx, st, d, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+		n, _, err = noting(ctx, st, d, some, func(st *record.Store, ids []uint64) (int, []uint64, error) {
 			n, err := change(st, ctx, ids)
 			return n, nil, err
 		})
@@ -144,7 +145,7 @@ func (j *Jobs) steer(ctx context.Context, ex Executor, which Selector, d note, c
 }
 
 // find returns the ids of the jobs; by key, of the jobs that are in the state.
-func (s Selector) find(ctx context.Context, st *store.Store, state store.State) ([]uint64, error) {
+func (s Selector) find(ctx context.Context, st *record.Store, state store.State) ([]uint64, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -199,8 +200,8 @@ func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, param
 		return Retried{}, steerErr("retry", which, err)
 	}
 	return j.retry(ctx, ex, which, rerun{
-		note{verb: "retry", state: store.GivenUp, after: text, of: func(row *store.Listed) any { return row.Params }},
-		func(st *store.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
+		note{verb: "retry", state: store.GivenUp, after: text, of: func(row *record.Listed) any { return row.Params }},
+		func(st *record.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
 			return st.RetryWith(ctx, ids, text)
 		},
 	})
@@ -209,11 +210,11 @@ func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, param
 // rerun is a way to have jobs run again.
 type rerun struct {
 	note
-	change func(st *store.Store, ctx context.Context, ids []uint64) (changed int, taken []uint64, err error)
+	change func(st *record.Store, ctx context.Context, ids []uint64) (changed int, taken []uint64, err error)
 }
 
 // retrying leaves the jobs their parameters.
-var retrying = rerun{note{verb: "retry", state: store.GivenUp}, (*store.Store).Retry}
+var retrying = rerun{note{verb: "retry", state: store.GivenUp}, (*record.Store).Retry}
 
 func (j *Jobs) retry(ctx context.Context, ex Executor, which Selector, how rerun) (all Retried, err error) {
 	st, err := j.through(ex)
@@ -230,9 +231,9 @@ func (j *Jobs) retry(ctx context.Context, ex Executor, which Selector, how rerun
 	return all, steerErr("retry", which, err)
 }
 
-func retryAll(ctx context.Context, st *store.Store, ids []uint64, how rerun, all *Retried) error {
+func retryAll(ctx context.Context, st *record.Store, ids []uint64, how rerun, all *Retried) error {
 	for some := range slices.Chunk(ids, steerRowsMax) {
-		n, taken, err := noting(ctx, st, how.note, some, func(st *store.Store, ids []uint64) (int, []uint64, error) {
+		n, taken, err := noting(ctx, st, how.note, some, func(st *record.Store, ids []uint64) (int, []uint64, error) {
 			return how.change(st, ctx, ids)
 		})
 		all.Jobs += n
@@ -304,7 +305,7 @@ func (j *Jobs) RetryAll(ctx context.Context, ex Executor, which RetryRange) (Ret
 func (j *Jobs) Pause(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		changed, err = notingType(ctx, st, "pause", jobType, nil, func(st *store.Store) (bool, error) { return st.Pause(ctx, jobType) })
+		changed, err = notingType(ctx, st, "pause", jobType, nil, func(st *record.Store) (bool, error) { return st.Pause(ctx, jobType) })
 	}
 	return changed, typeErr(jobType, err)
 }
@@ -332,7 +333,7 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 	second, err := endOfPause(until, now.Unix())
 	if err == nil {
 		changed, err = notingType(ctx, st, "pause", jobType,
-			time.Unix(second, 0).UTC(), func(st *store.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
+			time.Unix(second, 0).UTC(), func(st *record.Store) (bool, error) { return st.PauseUntil(ctx, jobType, second) })
 	}
 	return changed, typeErr(jobType, err)
 }
@@ -357,7 +358,7 @@ func endOfPause(until time.Time, now int64) (int64, error) {
 func (j *Jobs) Resume(ctx context.Context, ex Executor, jobType int32) (changed bool, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		changed, err = notingType(ctx, st, "resume", jobType, nil, func(st *store.Store) (bool, error) { return st.Resume(ctx, jobType) })
+		changed, err = notingType(ctx, st, "resume", jobType, nil, func(st *record.Store) (bool, error) { return st.Resume(ctx, jobType) })
 	}
 	return changed, typeErr(jobType, err)
 }

@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Type is a job type that the database knows: it was run, paused or divided.
@@ -68,7 +68,7 @@ func (j *Jobs) Types(ctx context.Context, ex Executor) ([]Type, error) {
 	return types, nil
 }
 
-func typeOf(row *store.KnownType) (t Type) {
+func typeOf(row *record.KnownType) (t Type) {
 	if row.Settings != "" {
 		t.readSettings(row.Settings)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/engine"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/queuetest/internal/sqlite"
@@ -44,7 +44,7 @@ type Queue struct {
 	t        T
 	ctx      context.Context
 	log      logger.Logger
-	store    *store.Store
+	store    *record.Store
 	advanced *atomic.Int64 // nanoseconds
 	before   uint64        // jobs with larger ids were added by the test
 	configs  []queue_job.Config
@@ -99,7 +99,7 @@ func open(t T, db *sql.DB, prefix string, configs []queue_job.Config) *Queue {
 	q.must(schema.Migrate(ctx, db, schema.WithTablePrefix(prefix)))
 	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now), queue_job.WithTablePrefix(prefix))
 	q.must(err)
-	st, err := store.Open(ctx, db, prefix)
+	st, err := record.Open(ctx, db, prefix)
 	q.must(err)
 	q.Jobs, q.store = jobs, st.ByClock(q.Now)
 	q.before, _, err = q.store.Newest(ctx)
@@ -132,9 +132,9 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 	var err error
 	q.stepper, err = engine.OpenStepper(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
 	q.must(err)
-	names := make([]store.TypeName, len(q.configs))
+	names := make([]record.TypeName, len(q.configs))
 	for i := range q.configs {
-		names[i] = store.TypeName{JobType: q.configs[i].JobType, Name: q.configs[i].ServiceName}
+		names[i] = record.TypeName{JobType: q.configs[i].JobType, Name: q.configs[i].ServiceName}
 	}
 	_, err = q.store.NameTypes(q.ctx, names) // as a Runner does; a name that is there stays
 	q.must(err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -192,12 +192,12 @@ func TestAVerbThatCannotBeNotedSaysThatItChangedNothing(t *testing.T) {
 func TestATransactionThatADeadlockUndidIsSentAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		tries := 0
-		err = st.InOneTransaction(t.Context(), func(st *store.Store) error {
+		err = st.InOneTransaction(t.Context(), func(st *record.Store) error {
 			tries++
 			if _, err := st.Pause(t.Context(), int32(tries)); err != nil {
 				return err

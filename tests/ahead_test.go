@@ -14,6 +14,7 @@ import (
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -29,7 +30,7 @@ func aDayAhead(driver, column string) string {
 // leaveBehind takes leases as a process does that dies then, while the database's clock is a day ahead.
 func leaveBehind(t *testing.T, d dbtest.Database, length time.Duration, names ...string) {
 	t.Helper()
-	st, err := store.Open(t.Context(), d.DB, "")
+	st, err := record.Open(t.Context(), d.DB, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestWhatWasPutOffWhileTheClockWasAheadWaitsForAsLongAsItWasTo(t *testing.T)
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const day = 24 * 60 * 60
-		right, err := store.Open(t.Context(), d.DB, "")
+		right, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func TestWhatWasPutOffWhileTheClockWasAheadWaitsForAsLongAsItWasTo(t *testing.T)
 				t.Fatal(n, err)
 			}
 		}
-		again := func(st *store.Store, wait float64) func(id uint64) {
+		again := func(st *record.Store, wait float64) func(id uint64) {
 			return func(id uint64) {
 				read := store.Version{}
 				must(st.Mark(ctx, []uint64{id}, now+2*day, read, 9, time.Now().Add(48*time.Hour).UnixMilli()))
@@ -198,7 +199,7 @@ func TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +258,7 @@ func TestAPauseWithAnEndAfterOneThatBeganWhileTheClockWasAhead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		var ran runs
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

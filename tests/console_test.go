@@ -21,7 +21,7 @@ import (
 
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/cron"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -445,11 +445,11 @@ func TestNowAndATypeComeWithoutWhatRanIfThatCannotBeRead(t *testing.T) {
 		jobs := open(t, failing{d.DB, &reads})
 		start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "mail", HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		awaitNumber(t, d.DB, 1, awakeTypes)
-		stat := store.Stat{JobType: 7, Begin: time.Now().Truncate(time.Minute).Add(-10 * time.Minute).Unix(), Seconds: 60, Lease: "job-7", Term: 1, StatState: store.StatState{
+		stat := record.Stat{JobType: 7, Begin: time.Now().Truncate(time.Minute).Add(-10 * time.Minute).Unix(), Seconds: 60, Lease: "job-7", Term: 1, StatState: record.StatState{
 			Runs: map[string]int64{"success": 30}, Delay: []int64{30}, Took: []int64{30}}}
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err == nil {
-			err = st.WriteStats(t.Context(), []store.Stat{stat})
+			err = st.WriteStats(t.Context(), []record.Stat{stat})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -34,7 +34,7 @@ func TestLateJobsAreCountedHoweverTheyWereAdded(t *testing.T) {
 			add(3, status, "1", 1, 0)
 		}
 		add(4, "0", "0", 1, 0) // nobody asks for it
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

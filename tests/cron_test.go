@@ -13,6 +13,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -30,9 +31,9 @@ func reached(t *testing.T, db *sql.DB, at time.Time, spec string) {
 	execute(t, db, "INSERT INTO async_job_type_tab (job_type, cron_at, cron_spec) VALUES (1, ?, ?)", at.Unix(), spec)
 }
 
-func storeOf(t *testing.T, db *sql.DB) *store.Store {
+func storeOf(t *testing.T, db *sql.DB) *record.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), db, "")
+	s, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/cron"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -287,7 +287,7 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 	t.Parallel()
 	const old, perStep, failsAt = 100, 10, 4
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 		execute(t, d.DB, "INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance) SELECT id, 1, 1, 'retry', '', 1, 2, 'test' FROM async_job_tab WHERE id % 2 = 0")
 		age(t, d, 30*time.Hour, "job_type = 2")
 		add(t, d.DB, 1, 0)
-		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		of := record.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
 		for _, c := range []struct {
 			conns int // 0: without a limit
 			fails bool
@@ -316,7 +316,7 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: perStep, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
+			deletion, err := st.DeleteOld(t.Context(), of, page, record.Steps{Rows: perStep, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
 				want := before
 				if !together {
 					want = max(0, before-steps*perStep)
@@ -338,7 +338,7 @@ func TestNobodyWaitsForADeletionThatRests(t *testing.T) {
 				t.Errorf("%+v: %v", c, err)
 			}
 			for left := deletion.Strays && err == nil; left; { // of the rows that were deleted before a statement failed
-				strays, err := st.DeleteStrays(t.Context(), page, store.Steps{Rows: perStep})
+				strays, err := st.DeleteStrays(t.Context(), page, record.Steps{Rows: perStep})
 				if left = strays.Strays; err != nil {
 					t.Fatal(err)
 				}
@@ -360,7 +360,7 @@ func TestOfManyAttemptsWithoutARowATransactionDeletesFew(t *testing.T) {
 	t.Parallel()
 	const byHand, left, perStep = 1200, 20, 10
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,12 +375,12 @@ func TestOfManyAttemptsWithoutARowATransactionDeletesFew(t *testing.T) {
 			add(t, d.DB, 1, 0)
 		}
 		orphans()
-		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		of := record.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
 		page, err := st.FindOld(t.Context(), of, 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := store.Steps{Rows: perStep}
+		steps := record.Steps{Rows: perStep}
 		deletion, err := st.DeleteOld(t.Context(), of, page, steps)
 		if n := attempts(); err != nil || deletion.Rows != left || !deletion.Strays || n != byHand {
 			t.Errorf("%+v, %v; %d attempts are left, want %d", deletion, err, n, byHand)
@@ -404,7 +404,7 @@ func TestADeletionWhoseLastStatementMeetsADeadlockIsSentAgain(t *testing.T) {
 	t.Parallel()
 	const old = 30
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,13 +412,13 @@ func TestADeletionWhoseLastStatementMeetsADeadlockIsSentAgain(t *testing.T) {
 		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
 		age(t, d, 30*time.Hour, "1 = 1")
 		add(t, d.DB, 1, 0)
-		of := store.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
+		of := record.Old{Before: map[int32]int64{2: time.Now().Add(-24 * time.Hour).Unix()}}
 		page, err := st.FindOld(t.Context(), of, 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
 		deadlocks := 0
-		deletion, err := st.DeleteOld(t.Context(), of, page, store.Steps{Rows: old, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
+		deletion, err := st.DeleteOld(t.Context(), of, page, record.Steps{Rows: old, Turn: func(ctx context.Context, rows int, send func(context.Context) error) error {
 			if rows == 0 && deadlocks == 0 { // the attempts
 				deadlocks++
 				return errors.New("Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction")

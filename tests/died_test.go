@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -13,7 +14,7 @@ func TestAJobThatDiedTooOftenFailsTogetherWithItsReason(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		d.DB.SetMaxOpenConns(1) // what is left open on the connection would show
-		s, err := store.Open(t.Context(), d.DB, "")
+		s, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -118,7 +118,7 @@ func hostname(t *testing.T) string {
 // askFor takes a lease that asks for another, as an instance that is not there.
 func askFor(t *testing.T, db *sql.DB, asking, instance string) {
 	t.Helper()
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -144,7 +144,7 @@ func TestTheFirstJobsOfGroupsAreFoundAlongTheIndexes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		l := &lastQuery{DB: d.DB}
-		st, err := store.Open(t.Context(), l, "")
+		st, err := record.Open(t.Context(), l, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/faces"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -77,7 +77,7 @@ func TestWhatHasRunAndWhoHadTheLeaseStandsInTheDatabase(t *testing.T) {
 		if least, most := p.Durations.Quantile(0), p.Durations.Quantile(1); least > 100*time.Millisecond || most < 100*time.Millisecond {
 			t.Errorf("handlers took %v to %v", least, most)
 		}
-		if h := tenures[0]; len(tenures) != 1 || h.How != store.Released || h.Ended.Before(h.Taken) {
+		if h := tenures[0]; len(tenures) != 1 || h.How != record.Released || h.Ended.Before(h.Taken) {
 			t.Errorf("%+v", h)
 		}
 		if others, tenures := lately(t, jobs, d.DB, 8); others.Ended() != 0 || len(tenures) != 0 {
@@ -174,7 +174,7 @@ func TestTheHistoryAddsUpOverHandOversAndFailedStatements(t *testing.T) {
 			t.Errorf("%d tenures, want more than %d", len(tenures), moves)
 		}
 		for i, h := range tenures {
-			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != store.Asked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
+			if h.Ended.Before(h.Taken) || terms[h.Term] && h.How != record.Asked || i < len(tenures)-1 && (h.After == nil || h.Gap > 5*time.Second) {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -197,7 +197,7 @@ func TestAKilledHolderIsInTheHistoryAsExpired(t *testing.T) {
 		var tenures []operate.Tenure
 		await(t, func() string { return "it has not expired" }, func() bool {
 			_, tenures = lately(t, jobs, d.DB, 1)
-			return len(tenures) == 2 && tenures[1].How == store.Expired
+			return len(tenures) == 2 && tenures[1].How == record.Expired
 		})
 		if next := tenures[0]; next.How != "" || next.After.Term != tenures[1].Term || tenures[1].Ended.Sub(next.Taken).Abs() > time.Millisecond || next.Instance == tenures[1].Instance {
 			t.Errorf("%+v", tenures)
@@ -211,10 +211,10 @@ func TestAStatIsNotOverwrittenByAnEarlierStatementAndRollsUpToAnHour(t *testing.
 		migrate(t, d)
 		st := storeOf(t, d.DB)
 		const hour = 3600
-		stat := func(jobType int32, begin, term, runs int64) store.Stat {
-			return store.Stat{JobType: jobType, Begin: begin, Lease: "job-7", Term: term, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": runs}, Delay: []int64{0, runs}}}
+		stat := func(jobType int32, begin, term, runs int64) record.Stat {
+			return record.Stat{JobType: jobType, Begin: begin, Lease: "job-7", Term: term, Seconds: 60, StatState: record.StatState{Runs: map[string]int64{"success": runs}, Delay: []int64{0, runs}}}
 		}
-		tell := func(stats ...store.Stat) {
+		tell := func(stats ...record.Stat) {
 			t.Helper()
 			if err := st.WriteStats(t.Context(), stats); err != nil {
 				t.Fatal(err)
@@ -269,20 +269,20 @@ func TestATenureThatHasEndedStaysAsItsHolderSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		held := func(lease string, term, taken int64) store.Tenure {
-			return store.Tenure{Lease: lease, Term: term, Owner: "me", Taken: taken}
+		held := func(lease string, term, taken int64) record.Tenure {
+			return record.Tenure{Lease: lease, Term: term, Owner: "me", Taken: taken}
 		}
-		ended := func(t store.Tenure, at int64, how string) store.Tenure {
+		ended := func(t record.Tenure, at int64, how string) record.Tenure {
 			t.Ended, t.How = at, how
 			return t
 		}
 		one, two, other, shard := held("job-7", 1, 1000), held("job-7", 2, 5000), held("job-70", 1, 1500), held("job-7/2", 4, 2000)
-		must(st.WriteTenures(ctx, []store.Tenure{one, two, other, shard}))
-		must(st.ExpireTenures(ctx, []store.Tenure{two, held("job-7/2", 4, 9999)}))
-		must(st.WriteTenures(ctx, []store.Tenure{ended(one, 4000, store.Lost), ended(other, 3000, store.Asked)}))
-		must(st.ExpireTenures(ctx, []store.Tenure{two, held("job-70", 9, 9000)})) // late
-		must(st.WriteTenures(ctx, []store.Tenure{one, ended(other, 8000, store.Lost)}))
-		are := func(f store.TenureFilter, want ...store.Tenure) {
+		must(st.WriteTenures(ctx, []record.Tenure{one, two, other, shard}))
+		must(st.ExpireTenures(ctx, []record.Tenure{two, held("job-7/2", 4, 9999)}))
+		must(st.WriteTenures(ctx, []record.Tenure{ended(one, 4000, record.Lost), ended(other, 3000, record.Asked)}))
+		must(st.ExpireTenures(ctx, []record.Tenure{two, held("job-70", 9, 9000)})) // late
+		must(st.WriteTenures(ctx, []record.Tenure{one, ended(other, 8000, record.Lost)}))
+		are := func(f record.TenureFilter, want ...record.Tenure) {
 			t.Helper()
 			f.Most = 10
 			got, err := st.Tenures(ctx, f)
@@ -295,14 +295,14 @@ func TestATenureThatHasEndedStaysAsItsHolderSaid(t *testing.T) {
 				}
 			}
 		}
-		one, other = ended(one, 4000, store.Lost), ended(other, 3000, store.Asked)
-		are(store.TenureFilter{Before: 10_000}, two, shard, other, one)
-		are(store.TenureFilter{Before: 10_000, From: 3500}, two, shard, one)
-		are(store.TenureFilter{Before: 1500}, one)
-		are(store.TenureFilter{Before: 10_000, Types: []int32{7}}, two, shard, one)
-		are(store.TenureFilter{Before: 10_000, Types: []int32{70, 8}}, other)
+		one, other = ended(one, 4000, record.Lost), ended(other, 3000, record.Asked)
+		are(record.TenureFilter{Before: 10_000}, two, shard, other, one)
+		are(record.TenureFilter{Before: 10_000, From: 3500}, two, shard, one)
+		are(record.TenureFilter{Before: 1500}, one)
+		are(record.TenureFilter{Before: 10_000, Types: []int32{7}}, two, shard, one)
+		are(record.TenureFilter{Before: 10_000, Types: []int32{70, 8}}, other)
 		must(st.DropTenures(ctx, 4000))
-		are(store.TenureFilter{Before: 10_000}, two, shard, one)
+		are(record.TenureFilter{Before: 10_000}, two, shard, one)
 	})
 }
 
@@ -310,12 +310,12 @@ func TestHowBusyTypesWereIsReadForHundredsOfThemAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		jobs, st := open(t, d.DB), storeOf(t, d.DB)
-		stat := func(jobType int32, minute int64, lease string, runs int64) store.Stat {
-			s := store.Stat{JobType: jobType, Begin: 6000 + 60*minute, Lease: lease, Term: 1, Seconds: 60}
+		stat := func(jobType int32, minute int64, lease string, runs int64) record.Stat {
+			s := record.Stat{JobType: jobType, Begin: 6000 + 60*minute, Lease: lease, Term: 1, Seconds: 60}
 			s.Runs, s.Delay = map[string]int64{"success": runs}, []int64{runs}
 			return s
 		}
-		if err := st.WriteStats(t.Context(), []store.Stat{
+		if err := st.WriteStats(t.Context(), []record.Stat{
 			stat(1, -1, "job-1", 100), // before
 			stat(1, 0, "job-1", 3), stat(1, 0, "job-1/1", 4), stat(1, 1, "job-1", 5), stat(1, 3, "job-1", 1),
 			stat(400, 5, "job-400", 7), stat(1000, 0, "job-1000", 9), // nobody asks for 1000

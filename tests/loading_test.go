@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -20,7 +21,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 		for n := page; n < rows; n *= 2 {
 			execute(t, d.DB, "INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) SELECT params, job_type, job_status, start_time, create_time, update_time FROM async_job_tab")
 		}
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
 		took := make([][]time.Duration, len(prefixes))
 		for range 7 { // by turns, and the shortest counts, as above
 			for i, prefix := range prefixes {
-				st, err := store.Open(t.Context(), d.DB, prefix)
+				st, err := record.Open(t.Context(), d.DB, prefix)
 				if err != nil {
 					t.Fatal(err)
 				}

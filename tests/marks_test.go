@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
 // databaseMillis is the database's clock.
-func databaseMillis(t *testing.T, s *store.Store) int64 {
+func databaseMillis(t *testing.T, s *record.Store) int64 {
 	t.Helper()
 	_, now, err := s.Newest(t.Context())
 	if err != nil {

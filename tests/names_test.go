@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -47,7 +47,7 @@ func TestATypeIsShownWithItsName(t *testing.T) {
 		awaitNumber(t, d.DB, 3, namedTypes)
 		awaitNumber(t, d.DB, 3, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-%' AND locked_by <> ''")
 
-		names := map[int32]string{1: "send-mail", 2: "Ausfuhr-é", 3: strings.Repeat("é", store.NameMax)}
+		names := map[int32]string{1: "send-mail", 2: "Ausfuhr-é", 3: strings.Repeat("é", record.NameMax)}
 		if info, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id)); err != nil || info.TypeName != names[1] {
 			t.Errorf("Get: %+v, %v", info, err)
 		}
@@ -183,14 +183,14 @@ func TestNamesAreWrittenOnceInFewStatements(t *testing.T) {
 	t.Parallel()
 	const n = 1200
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		execute(t, d.DB, "INSERT INTO async_job_type_tab (job_type, paused_at) VALUES (5, 1), (7, 1)")
-		given := make([]store.TypeName, n)
+		given := make([]record.TypeName, n)
 		for i := range given {
-			given[i] = store.TypeName{JobType: int32(i), Name: fmt.Sprint("type ", i)}
+			given[i] = record.TypeName{JobType: int32(i), Name: fmt.Sprint("type ", i)}
 		}
 		name := func() (statements int64) {
 			counter := new(atomic.Int64)
@@ -215,15 +215,15 @@ func TestOfServicesThatStartTogetherEachLearnsWhichNameIsAnother(t *testing.T) {
 	t.Parallel()
 	const n, services = 40, 4
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		given, others := make([][]store.TypeName, services), make([][]store.TypeName, services)
+		given, others := make([][]record.TypeName, services), make([][]record.TypeName, services)
 		var naming sync.WaitGroup
 		for service := range services {
 			for jobType := range int32(n) {
-				given[service] = append(given[service], store.TypeName{JobType: jobType, Name: fmt.Sprint(service)})
+				given[service] = append(given[service], record.TypeName{JobType: jobType, Name: fmt.Sprint(service)})
 			}
 			naming.Go(func() {
 				err := errors.New("not tried")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/cron"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -166,8 +166,8 @@ var sentBy = map[string]*regexp.Regexp{
 	"a new index":     regexp.MustCompile(`^ALTER TABLE async_job_tab ADD KEY`),
 }
 
-// record notes the statements that really go to a server.
-type record struct {
+// sentLog notes the statements that really go to a server.
+type sentLog struct {
 	mu   sync.Mutex
 	sent map[string]bool
 }
@@ -175,21 +175,21 @@ type record struct {
 var values = regexp.MustCompile(`'[^']*'|\b\d+(, ?\d+)*\b`)
 
 // note forgets the values, in which anything may stand.
-func (r *record) note(_ context.Context, _ mysqlConn, query string) error {
+func (r *sentLog) note(_ context.Context, _ mysqlConn, query string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent[values.ReplaceAllString(query, "?")] = true
 	return nil
 }
 
-func (r *record) statements() []string {
+func (r *sentLog) statements() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.sent))
 }
 
 // missing are the verbs whose statements were not sent.
-func (r *record) missing() (verbs []string) {
+func (r *sentLog) missing() (verbs []string) {
 	statements := r.statements()
 	for verb, statement := range sentBy {
 		if !slices.ContainsFunc(statements, statement.MatchString) {
@@ -200,7 +200,7 @@ func (r *record) missing() (verbs []string) {
 }
 
 func TestEveryVerbOfTheStoreIsLookedForInWhatIsSent(t *testing.T) {
-	verbs := reflect.TypeFor[*store.Store]()
+	verbs := reflect.TypeFor[*record.Store]()
 	for i := range verbs.NumMethod() {
 		m := verbs.Method(i)
 		takesContext := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
@@ -220,7 +220,7 @@ func TestNothingThatIsSentIsTooNewForMySQL57(t *testing.T) {
 		if d.Name == "TiDB" {
 			t.Skip("left out: TiDB has a dialect of its own, of which no MySQL hears")
 		}
-		r := &record{sent: map[string]bool{}}
+		r := &sentLog{sent: map[string]bool{}}
 		pool := openOverheard(t, d.DSN, r.note)
 		createOriginal(t, d)
 		insertAsTheOriginal(t, d, 1)
@@ -289,7 +289,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 	id, key := queue_job.ID(added[0].Id), queue_job.Key(jobType, "a")
 	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET term = 1 WHERE id = %d", added[1].Id)) // in flight
 	later := time.Now().Add(time.Hour)
-	st, err := store.Open(ctx, pool, "")
+	st, err := record.Open(ctx, pool, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,15 +338,15 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Leases":        ignoring(jobs.Leases(ctx, pool)),
 		"Types":         ignoring(jobs.Types(ctx, pool)),
 		"Lines":         ignoring(jobs.Lines(ctx, pool)),
-		"IDs":           ignoring(st.IDs(ctx, store.Filter{Types: []int32{jobType}, Statuses: []int32{0, 2}}, 9)),
+		"IDs":           ignoring(st.IDs(ctx, record.Filter{Types: []int32{jobType}, Statuses: []int32{0, 2}}, 9)),
 		"CountLate":     ignoringTwo(st.CountLate(ctx, []int32{jobType}, later.Unix(), 9, map[int32][]int64{jobType: {1}})),
 		"BesideJob":     ignoring(st.BesideJob(ctx, 1, jobType, "job-7")),
-		"WriteStats":    st.WriteStats(ctx, []store.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
+		"WriteStats":    st.WriteStats(ctx, []record.Stat{{JobType: jobType, Begin: 60, Seconds: 60, Lease: "job-7", Term: 1}}),
 		"Activity":      ignoring(st.Activity(ctx, []int32{jobType}, 0, 1000)),
 		"Stats":         ignoring(operate.History(ctx, jobs, pool, jobType, later.Add(-24*time.Hour), later, time.Hour)),
 		"TypesKnown":    ignoring(st.TypesKnown(ctx)),
-		"WriteTenures":  st.WriteTenures(ctx, []store.Tenure{{Lease: "job-7", Term: 1, Owner: "me", Taken: 1000}}),
-		"ExpireTenures": st.ExpireTenures(ctx, []store.Tenure{{Lease: "job-7", Term: 2, Taken: 2000}}),
+		"WriteTenures":  st.WriteTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 1, Owner: "me", Taken: 1000}}),
+		"ExpireTenures": st.ExpireTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 2, Taken: 2000}}),
 		"Tenures":       ignoring(operate.LeaseHistory(ctx, jobs, pool, operate.TenureFilter{JobTypes: []int32{jobType}})),
 		"DropTenures":   st.DropTenures(ctx, 1000),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
@@ -433,7 +433,7 @@ func operateOnAll(t *testing.T, jobs *queue_job.Jobs, pool *sql.DB, jobType int3
 }
 
 // handOverOf hands a lease over from one instance to another, neither of which is there.
-func handOverOf(t *testing.T, st *store.Store, jobs *queue_job.Jobs, pool *sql.DB) error {
+func handOverOf(t *testing.T, st *record.Store, jobs *queue_job.Jobs, pool *sql.DB) error {
 	t.Helper()
 	for name, owner := range map[string]string{"job-8": "test@a/1#aaaaaaaaaaaa.1", "at-aaaaaaaaaaaa": "test@a/1#aaaaaaaaaaaa.2", "at-bbbbbbbbbbbb": "test@b/1#bbbbbbbbbbbb.1"} {
 		if err := st.MakeLeases(t.Context(), []string{name}); err != nil {

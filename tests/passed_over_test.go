@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -18,7 +18,7 @@ func TestTheJobsOfADeadInstanceDoNotWaitForTheEndOfABacklogThatItsSuccessorWorks
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		const backlog, theirs, term = 5000, 5, 64
 		migrate(t, d)
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -33,7 +33,7 @@ func typeOne(t *testing.T, db *sql.DB) queue_job.Type {
 // inSeconds is a whole second of the database's clock, this many from now or up to one more.
 func inSeconds(t *testing.T, db *sql.DB, n int64) time.Time {
 	t.Helper()
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestAPauseWithoutAnEndTakesTheEndOfTheFirstBack(t *testing.T) {
 func TestOnlyAPauseThatIsOverIsEnded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

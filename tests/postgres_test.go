@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -90,7 +91,7 @@ func readLane(t *testing.T, d dbtest.Database, lane store.Lane, page, waiting in
 	t.Helper()
 	db := dbtest.Open(t, d.Driver, d.DSN)
 	defer db.Close()
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}

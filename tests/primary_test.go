@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -34,79 +35,79 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		if err := st.WriteRestKeys(t.Context(), "rest-1-64", 1, 1, []string{"k"}); err != nil {
 			t.Fatal(err)
 		}
-		reads := map[string]func(context.Context, *store.Store) (int, error){
-			"SeeLeases": func(ctx context.Context, s *store.Store) (int, error) {
+		reads := map[string]func(context.Context, *record.Store) (int, error){
+			"SeeLeases": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.SeeLeases(ctx, []string{"job-1"})
 				return len(l), err
 			},
-			"Fleet": func(ctx context.Context, s *store.Store) (int, error) {
+			"Fleet": func(ctx context.Context, s *record.Store) (int, error) {
 				f, err := s.Fleet(ctx, []string{"job-", "at-"})
 				return len(f.Leases), err
 			},
-			"Layout": func(ctx context.Context, s *store.Store) (int, error) {
+			"Layout": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.Layout(ctx, 1)
 				return int(l) - 1025, err
 			},
-			"EndedLeases": func(ctx context.Context, s *store.Store) (int, error) {
+			"EndedLeases": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.EndedLeases(ctx, []string{"job-"})
 				return len(l), err
 			},
-			"HaveWork": func(ctx context.Context, s *store.Store) (int, error) {
+			"HaveWork": func(ctx context.Context, s *record.Store) (int, error) {
 				work, err := s.HaveWork(ctx, []int32{1})
 				return len(work), err
 			},
-			"RunningOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
+			"RunningOfKeys": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.RunningOfKeys(ctx, 1, []string{"k"}, []int64{9})
 				return len(l), err
 			},
-			"RestKeys": func(ctx context.Context, s *store.Store) (int, error) {
+			"RestKeys": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.RestKeys(ctx, []string{"rest-1-64"})
 				return len(l), err
 			},
-			"MarkedRows": func(ctx context.Context, s *store.Store) (int, error) {
+			"MarkedRows": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.MarkedRows(ctx, []uint64{5}, 9)
 				return len(l), err
 			},
-			"Standings": func(ctx context.Context, s *store.Store) (int, error) {
+			"Standings": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.Standings(ctx, []uint64{5})
 				return len(l), err
 			},
-			"Paused": func(ctx context.Context, s *store.Store) (int, error) {
+			"Paused": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.Paused(ctx)
 				return len(l) + 1, err
 			},
-			"Schedule": func(ctx context.Context, s *store.Store) (int, error) {
+			"Schedule": func(ctx context.Context, s *record.Store) (int, error) {
 				c, err := s.Schedule(ctx, 1)
 				return int(c.Until) - 4, err
 			},
-			"NameTypes": func(ctx context.Context, s *store.Store) (int, error) {
-				l, err := s.NameTypes(ctx, []store.TypeName{{JobType: 1, Name: "mail"}})
+			"NameTypes": func(ctx context.Context, s *record.Store) (int, error) {
+				l, err := s.NameTypes(ctx, []record.TypeName{{JobType: 1, Name: "mail"}})
 				return len(l), err
 			},
-			"WriteSettings": func(ctx context.Context, s *store.Store) (int, error) {
-				return 1, s.WriteSettings(ctx, []store.TypeSettings{{JobType: 1, Settings: "{}"}})
+			"WriteSettings": func(ctx context.Context, s *record.Store) (int, error) {
+				return 1, s.WriteSettings(ctx, []record.TypeSettings{{JobType: 1, Settings: "{}"}})
 			},
-			"FirstOfKeys": func(ctx context.Context, s *store.Store) (int, error) {
+			"FirstOfKeys": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.FirstOfKeys(ctx, 1, []string{"k"}, 1, 0, 0)
 				return len(l), err
 			},
-			"JobsOfKey": func(ctx context.Context, s *store.Store) (int, error) {
+			"JobsOfKey": func(ctx context.Context, s *record.Store) (int, error) {
 				l, err := s.JobsOfKey(ctx, 1, "k", store.Pending)
 				return len(l), err
 			},
-			"NextIDs": func(ctx context.Context, s *store.Store) (int, error) {
-				l, err := s.NextIDs(ctx, store.Filter{Types: []int32{1}, Before: 9}, 100)
+			"NextIDs": func(ctx context.Context, s *record.Store) (int, error) {
+				l, err := s.NextIDs(ctx, record.Filter{Types: []int32{1}, Before: 9}, 100)
 				return len(l), err
 			},
-			"NextIDs of a key": func(ctx context.Context, s *store.Store) (int, error) {
-				l, err := s.NextIDs(ctx, store.Filter{Key: "k", Before: 9}, 100)
+			"NextIDs of a key": func(ctx context.Context, s *record.Store) (int, error) {
+				l, err := s.NextIDs(ctx, record.Filter{Key: "k", Before: 9}, 100)
 				return len(l), err
 			},
-			"LastID": func(ctx context.Context, s *store.Store) (int, error) {
+			"LastID": func(ctx context.Context, s *record.Store) (int, error) {
 				id, err := s.LastID(ctx)
 				return int(id) - 4, err
 			},
-			"Columns": func(ctx context.Context, s *store.Store) (int, error) {
+			"Columns": func(ctx context.Context, s *record.Store) (int, error) {
 				of, err := s.Columns(ctx, []string{"async_job_tab"})
 				return len(of), err
 			},

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -40,7 +40,7 @@ func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
 	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		addRows(t, d.DB, 5, func(i int) row { return row{priority: 9 * (i % 2)} })
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/shedlock"
 )
@@ -168,7 +168,7 @@ func deleteAll(t *testing.T, s *stage, i *instance) {
 	if n := number(t, s.DB, s.query("SELECT COUNT(*) FROM async_job_log_tab")); n != 0 {
 		t.Errorf("%d runs of deleted jobs are in the log", n)
 	}
-	st, err := store.Open(t.Context(), i.handle, s.prefix)
+	st, err := record.Open(t.Context(), i.handle, s.prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +181,10 @@ func deleteAll(t *testing.T, s *stage, i *instance) {
 		"drop leases":         func() error { return st.DropEnded(ctx, []string{"at-000000000000", "job-1"}) },
 		"end pauses":          func() error { _, err := st.EndPauses(ctx, []int32{1, 2, 3}); return err },
 		"name types": func() error {
-			_, err := st.NameTypes(ctx, []store.TypeName{{JobType: 1, Name: "one"}, {JobType: 2, Name: "two"}})
+			_, err := st.NameTypes(ctx, []record.TypeName{{JobType: 1, Name: "one"}, {JobType: 2, Name: "two"}})
 			return err
 		},
-		"end tenures": func() error { return st.ExpireTenures(ctx, []store.Tenure{{Lease: "job-1", Term: 9, Taken: 1}}) },
+		"end tenures": func() error { return st.ExpireTenures(ctx, []record.Tenure{{Lease: "job-1", Term: 9, Taken: 1}}) },
 	} {
 		serialized(t, func() error {
 			err := drop()

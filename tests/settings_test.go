@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -60,9 +60,9 @@ func TestSettingsAreWrittenOnceInFewStatements(t *testing.T) {
 	const n = 250
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		st := storeOf(t, d.DB)
-		names, settings := make([]store.TypeName, n), make([]store.TypeSettings, n)
+		names, settings := make([]record.TypeName, n), make([]record.TypeSettings, n)
 		for i := range n {
-			names[i], settings[i] = store.TypeName{JobType: int32(i), Name: "mail"}, store.TypeSettings{JobType: int32(i), Settings: `{"config":{}}`}
+			names[i], settings[i] = record.TypeName{JobType: int32(i), Name: "mail"}, record.TypeSettings{JobType: int32(i), Settings: `{"config":{}}`}
 		}
 		if _, err := st.NameTypes(t.Context(), names); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestSettingsAreWrittenOnceInFewStatements(t *testing.T) {
 			t.Fatal(len(types), err)
 		}
 		for i, known := range types {
-			if known != (store.KnownType{JobType: int32(i), Name: "mail", Settings: settings[i].Settings, ToldAt: known.ToldAt}) {
+			if known != (record.KnownType{JobType: int32(i), Name: "mail", Settings: settings[i].Settings, ToldAt: known.ToldAt}) {
 				t.Errorf("%+v", known)
 			}
 		}

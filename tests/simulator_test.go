@@ -16,6 +16,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/simulator"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -28,7 +29,7 @@ func TestTheSimulatorsTablesDoWhatTheDatabaseDoes(t *testing.T) {
 		statements := unlessShort(1500, 250) / slack // one after the other, so the race detector finds nothing
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
-		s, err := store.Open(t.Context(), d.DB, "")
+		s, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

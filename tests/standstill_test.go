@@ -14,6 +14,7 @@ import (
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -67,10 +68,10 @@ func TestAHolderThatHasToldNothingForMinutesIsFound(t *testing.T) {
 		if err != nil || len(taken) != 2 {
 			t.Fatal(taken, err)
 		}
-		if _, err := st.NameTypes(t.Context(), []store.TypeName{{JobType: 1, Name: "mails"}}); err != nil {
+		if _, err := st.NameTypes(t.Context(), []record.TypeName{{JobType: 1, Name: "mails"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.WriteSettings(t.Context(), []store.TypeSettings{{JobType: 1, Settings: `{"config":{"LockSecond":600}}`}}); err != nil {
+		if err := st.WriteSettings(t.Context(), []record.TypeSettings{{JobType: 1, Settings: `{"config":{"LockSecond":600}}`}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, lease := range taken {

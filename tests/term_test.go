@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -16,7 +16,7 @@ func TestNoTwoLeasesOfATypeEverBearOneTerm(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
-		st, err := store.Open(t.Context(), d.DB, "")
+		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {
 			t.Fatal(err)
 		}

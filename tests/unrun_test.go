@@ -8,7 +8,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -142,7 +142,7 @@ func TestLookingForWorkThatNobodyDoesPassesFinishedRowsBy(t *testing.T) {
 		took := make([][]time.Duration, len(prefixes))
 		for range 7 { // by turns, and the shortest counts
 			for i, prefix := range prefixes {
-				st, err := store.Open(t.Context(), d.DB, prefix)
+				st, err := record.Open(t.Context(), d.DB, prefix)
 				if err != nil {
 					t.Fatal(err)
 				}

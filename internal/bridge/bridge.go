@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -29,13 +29,13 @@ var QueueJob = hidden.QueueJob.(interface {
 	ScheduledParams(cfg *queue_job.Config) (string, error)
 
 	// StoreOf returns the tables, reached through an executor.
-	StoreOf(jobs *queue_job.Jobs, ex queue_job.Executor) (*store.Store, error)
+	StoreOf(jobs *queue_job.Jobs, ex queue_job.Executor) (*record.Store, error)
 	// ExecutorOf returns the handle that the Jobs were opened with; nil: it is no queue_job.Executor.
 	ExecutorOf(jobs *queue_job.Jobs) queue_job.Executor
 	// FilterOf returns which rows a filter selects. An error says which of its times it must not have.
-	FilterOf(filter *queue_job.Filter) (store.Filter, error)
+	FilterOf(filter *queue_job.Filter) (record.Filter, error)
 	// TypeOf returns what a row of the registry of types says.
-	TypeOf(row *store.KnownType) queue_job.Type
+	TypeOf(row *record.KnownType) queue_job.Type
 	// Archived reads jobs by their ids, as an archive gets them. Jobs that run again by now are not among them.
 	Archived(ctx context.Context, rows hidden.Rows, ids []uint64) ([]queue_job.Archived, error)
 })

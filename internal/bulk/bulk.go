@@ -21,6 +21,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -45,7 +46,7 @@ const (
 // Verbs are all of them.
 var Verbs = []string{Cancel, Retry, Reschedule, SetPriority, Delete}
 
-// Filter selects jobs, see [store.Filter].
+// Filter selects jobs, see [record.Filter].
 type Filter struct {
 	Types       []int32 `json:"types,omitempty"`
 	Statuses    []int32 `json:"statuses,omitempty"`
@@ -74,7 +75,7 @@ var errNoTransaction = errors.New("an operation needs a handle that begins trans
 
 // Step carries out the next part of an operation that the worker has claimed. It returns the operation as it is then, and how
 // long to wait before the next part. If the operation is done, its State says so.
-func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (next store.Act, wait time.Duration, err error) {
+func Step(ctx context.Context, st *record.Store, act record.Act, worker string) (next record.Act, wait time.Duration, err error) {
 	var op Operation
 	if err := json.Unmarshal([]byte(act.Detail), &op); err != nil {
 		return act, 0, fmt.Errorf("operation %d: %w", act.ID, err)
@@ -88,7 +89,7 @@ func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (n
 		return act, 0, err
 	}
 	next = act
-	err = st.InOneTransaction(ctx, func(st *store.Store) error {
+	err = st.InOneTransaction(ctx, func(st *record.Store) error {
 		next = act
 		ours, err := st.AdvanceOperation(ctx, act.ID, worker, act.Reached, reached)
 		if err == nil && !ours {
@@ -100,14 +101,14 @@ func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (n
 		}
 		if err == nil && len(changed) > 0 {
 			_, err = st.NoteAct(ctx,
-				&store.Act{Actor: act.Actor, Verb: act.Verb, Why: act.Why, Jobs: changed, Changed: len(changed), Progress: store.Progress{Operation: act.ID}})
+				&record.Act{Actor: act.Actor, Verb: act.Verb, Why: act.Why, Jobs: changed, Changed: len(changed), Progress: record.Progress{Operation: act.ID}})
 		}
 		if err != nil {
 			return err
 		}
 		next.Reached, next.Changed, next.Skipped = reached, next.Changed+len(changed), next.Skipped+len(jobs)-len(changed)
 		if reached >= act.LastID {
-			next.State = store.OperationDone
+			next.State = record.OperationDone
 		}
 		return st.CountOperation(ctx, act.ID, len(changed), len(jobs)-len(changed), next.State)
 	})
@@ -118,7 +119,7 @@ func Step(ctx context.Context, st *store.Store, act store.Act, worker string) (n
 }
 
 // find reads the jobs of the next part, and up to which id it has looked for them.
-func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (jobs []uint64, reached uint64, err error) {
+func find(ctx context.Context, st *record.Store, op *Operation, act *record.Act) (jobs []uint64, reached uint64, err error) {
 	limit, to := together, act.LastID
 	if op.PerSecond > 0 {
 		limit = min(limit, op.PerSecond)
@@ -134,7 +135,7 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 		to = jobs[limit-1]
 	case err == nil && len(jobs) == 0 && to < act.LastID: // perhaps no job has an id anywhere near: ids may jump by millions of millions
 		var next []uint64
-		if next, err = st.NextIDs(ctx, store.Filter{After: to}, 1); len(next) > 0 {
+		if next, err = st.NextIDs(ctx, record.Filter{After: to}, 1); len(next) > 0 {
 			to = min(next[0]-1, act.LastID)
 		} else if err == nil {
 			to = act.LastID
@@ -144,14 +145,14 @@ func find(ctx context.Context, st *store.Store, op *Operation, act *store.Act) (
 }
 
 // FilterOf is a filter of rows as an operation keeps it: without ids and place.
-func FilterOf(rows store.Filter) Filter {
+func FilterOf(rows record.Filter) Filter {
 	return Filter{Types: rows.Types, Statuses: rows.Statuses, Key: rows.Key, CreatedFrom: rows.CreatedFrom, CreatedTo: rows.CreatedTo,
 		UpdatedFrom: rows.UpdatedFrom, UpdatedTo: rows.UpdatedTo, DueFrom: rows.DueFrom, DueTo: rows.DueTo}
 }
 
 // Rows is the filter of the rows.
-func (f *Filter) Rows() store.Filter {
-	return store.Filter{Types: f.Types, Statuses: f.Statuses, Key: f.Key, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+func (f *Filter) Rows() record.Filter {
+	return record.Filter{Types: f.Types, Statuses: f.Statuses, Key: f.Key, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
 		UpdatedFrom: f.UpdatedFrom, UpdatedTo: f.UpdatedTo, DueFrom: f.DueFrom, DueTo: f.DueTo}
 }
 
@@ -161,7 +162,7 @@ var states = map[string]store.State{Cancel: store.Pending,
 
 // change changes the jobs for which the verb can do something, and returns them. It looks at the filter once more: a transaction that had
 // a job locked until now may have changed it so that the operation is not about it any more.
-func (o *Operation) change(ctx context.Context, st *store.Store, verb string, jobs []uint64) (changed []uint64, err error) {
+func (o *Operation) change(ctx context.Context, st *record.Store, verb string, jobs []uint64) (changed []uint64, err error) {
 	state, known := states[verb]
 	if !known {
 		return nil, fmt.Errorf("no operation is called %q; a later version of this library may know it", verb)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 const (
@@ -14,7 +14,7 @@ const (
 
 // Carry claims an operation and carries it out, until it is done or ctx ends. The worker's name must be its own. After each part,
 // told hears how far it is. If another worker has the operation, or it was stopped, the error is [ErrNotOurs].
-func Carry(ctx context.Context, st *store.Store, id uint64, worker string, told func(store.Act)) error {
+func Carry(ctx context.Context, st *record.Store, id uint64, worker string, told func(record.Act)) error {
 	act, err := claim(ctx, st, id, worker)
 	for err == nil {
 		var wait time.Duration
@@ -22,7 +22,7 @@ func Carry(ctx context.Context, st *store.Store, id uint64, worker string, told 
 			return err
 		}
 		told(act)
-		if act.State == store.OperationDone {
+		if act.State == record.OperationDone {
 			return nil
 		}
 		err = sleep(ctx, min(wait, waitMax))
@@ -30,18 +30,18 @@ func Carry(ctx context.Context, st *store.Store, id uint64, worker string, told 
 	return err
 }
 
-func claim(ctx context.Context, st *store.Store, id uint64, worker string) (store.Act, error) {
+func claim(ctx context.Context, st *record.Store, id uint64, worker string) (record.Act, error) {
 	ours, err := st.ClaimOperation(ctx, id, worker, int64(Silent/time.Second))
 	if err == nil && len(ours) == 0 {
 		err = ErrNotOurs
 	}
 	if err != nil {
-		return store.Act{}, err
+		return record.Act{}, err
 	}
 	return ours[0], nil
 }
 
-func part(ctx context.Context, st *store.Store, act store.Act, worker string) (store.Act, time.Duration, error) {
+func part(ctx context.Context, st *record.Store, act record.Act, worker string) (record.Act, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, partMax)
 	defer cancel()
 	return Step(ctx, st, act, worker)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
-	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // giveAway gives a lease back as soon as nothing runs under it, and what has run is written. If another instance asks for the
@@ -52,7 +52,7 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 		}
 	case isLost:
 		s.end(t)
-		c.process.LeaseLog.Ended(lease, store.Lost, c.process.Clock.Now())
+		c.process.LeaseLog.Ended(lease, record.Lost, c.process.Clock.Now())
 	}
 	// If a stop has ended the wait, handlers may have their keys until the rest has ended.
 	if r.keys.rows > 0 && (cause == nil || isLost) {
@@ -63,9 +63,9 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 // howGiven says in which way a seat gives a lease away.
 func (s *seat) howGiven(t *tenure) string {
 	if t.wanted.Load() && !s.retired() {
-		return store.Asked
+		return record.Asked
 	}
-	return store.Released
+	return record.Released
 }
 
 // rest is what still runs under a lease that is given away, as the table has it.
@@ -172,7 +172,7 @@ func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) 
 			}
 			for _, t := range s.unended() {
 				s.end(t)
-				c.process.LeaseLog.Ended(t.lease, store.Released, c.process.Clock.Now())
+				c.process.LeaseLog.Ended(t.lease, record.Released, c.process.Clock.Now())
 				c.Release(t.lease)
 			}
 		})

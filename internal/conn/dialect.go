@@ -73,12 +73,12 @@ type Dialect struct {
 	UnlessHeld  func(s *Sender, u Updating) string // an UPDATE that fails at once if another transaction has locked a row; see Updating
 	PassingHeld func(s *Sender, u Updating) string // an UPDATE that leaves out rows that others have locked; nil: the database has none …
 	AsksAgain   bool                               // … but tells which rows are not locked, so that these can be changed
-	OfTypes     string                             // format: condition for the rows of types in an UPDATE, which locks them in the order of the types
+	ofTypes     string                             // format: condition for the rows of types in an UPDATE, which locks them in the order of the types
 	ByPaused    string                             // index hint for the types that are paused
 	// condition: somebody has paused, divided or limited the type; there may be thousands of types, so it goes by indexes
 	Steered     string
 	latest      string // format: a read that goes to the primary, see FromPrimary
-	UnionPart   string // format: a SELECT with a limit, as a part of a UNION
+	unionPart   string // format: a SELECT with a limit, as a part of a UNION
 	IDIn        func(ids []uint64) string
 	BigInt      string                                     // the type of a whole number in a CAST
 	Integer     string                                     // format: a column as a whole number, whatever was inserted there
@@ -201,6 +201,22 @@ func (d *Dialect) ByKeyOf(table string) string { return strings.TrimRight(table+
 // NowOnce writes the current second for a statement about many rows.
 func (d *Dialect) NowOnce() string { return fmt.Sprintf(d.Once, d.NowSecond) }
 
+// UnionAll joins SELECTs that have a limit each.
+func (d *Dialect) UnionAll(selects []string) string {
+	if len(selects) == 1 {
+		return selects[0]
+	}
+	parts := make([]string, len(selects))
+	for i, one := range selects {
+		parts[i] = fmt.Sprintf(d.unionPart, one)
+	}
+	return strings.Join(parts, " UNION ALL ")
+}
+
+// RowsOf is the condition for the rows of job types in an UPDATE by their primary key. All instances may write them at once, so each
+// statement locks them in the same order.
+func (d *Dialect) RowsOf(types []int32) string { return fmt.Sprintf(d.ofTypes, Numbers(types)) }
+
 func (d Dialect) named(prefix string) *Dialect {
 	d.LeaseUpdate = WithPrefix(d.LeaseUpdate, prefix)
 	d.UnlockedLeases = WithPrefix(d.UnlockedLeases, prefix)
@@ -210,7 +226,7 @@ func (d Dialect) named(prefix string) *Dialect {
 	d.ByDue = WithPrefix(d.ByDue, prefix)
 	d.ByKey = WithPrefix(d.ByKey, prefix)
 	d.ByGroup = WithPrefix(d.ByGroup, prefix)
-	d.OfTypes = WithPrefix(d.OfTypes, prefix)
+	d.ofTypes = WithPrefix(d.ofTypes, prefix)
 	d.ByPaused = WithPrefix(d.ByPaused, prefix)
 	d.Steered = WithPrefix(d.Steered, prefix)
 	return &d

@@ -103,13 +103,13 @@ var mysqlLike = Dialect{
 	DeleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 	Deletes:     despiteSafeUpdates("DELETE"),
 	Updates:     despiteSafeUpdates("UPDATE"),
-	OfTypes:     "job_type IN (%s)", // by the primary key
+	ofTypes:     "job_type IN (%s)", // by the primary key
 	LockingRead: " LOCK IN SHARE MODE",
 	ForUpdate:   " FOR UPDATE",
 	SkipLocked:  PassingLocked,
 	Steered:     steeredOr,
 	latest:      "SELECT * FROM (%s) AS latest FOR UPDATE",
-	UnionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
+	unionPart:   "(%s)", // a derived table would be filled, in MariaDB with rows of the greatest length
 	IDIn:        inRanges,
 	BigInt:      "SIGNED",
 	Integer:     "%s",

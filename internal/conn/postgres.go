@@ -74,14 +74,14 @@ var PostgreSQL = Dialect{
 	Updates:    "UPDATE",
 	// An UPDATE locks rows where it meets them, and each change moves a row: two statements with snapshots of their own meet the same rows
 	// in different orders.
-	OfTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
+	ofTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
 	ForUpdate:   " FOR UPDATE",
 	SkipLocked:  " SKIP LOCKED",
 	UnlessHeld:  hardlyWaiting,
 	PassingHeld: fromUnlocked,
 	Steered:     steeredOr,
 	latest:      "WITH latest AS (%s) SELECT * FROM latest FOR UPDATE", // around a derived table, FOR UPDATE would lock its rows
-	UnionPart:   "(%s)",
+	unionPart:   "(%s)",
 	IDIn:        func(ids []uint64) string { return "id = ANY(CAST((SELECT '{" + Numbers(ids) + "}') AS bigint[]))" },
 	BigInt:      "bigint",
 	Integer:     "%s",

@@ -47,7 +47,7 @@ var SQLite = Dialect{
 	DeleteFrom: "DELETE FROM %s",
 	Deletes:    "DELETE",
 	Updates:    "UPDATE",
-	OfTypes:    "job_type IN (%s)",
+	ofTypes:    "job_type IN (%s)",
 	ByPaused:   "INDEXED BY async_job_type_paused",
 	Steered: "job_type IN (SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_paused WHERE paused_at IS NOT NULL" +
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_layout WHERE layout IS NOT NULL" +
@@ -55,7 +55,7 @@ var SQLite = Dialect{
 		" UNION ALL SELECT job_type FROM async_job_type_tab INDEXED BY async_job_type_rate WHERE rate IS NOT NULL)",
 	UnlessHeld: patiently,
 	latest:     "%s",
-	UnionPart:  "SELECT * FROM (%s)", // it knows no SELECT in brackets
+	unionPart:  "SELECT * FROM (%s)", // it knows no SELECT in brackets
 	IDIn:       inSpan,
 	BigInt:     "INTEGER",
 	Integer:    "CAST(%s AS INTEGER)",

@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/pipeline"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -170,7 +171,7 @@ func (u upkept) JobType() int32                        { return u.Spec.JobType }
 func (u upkept) Shard() int                            { return u.Spec.Shard }
 func (u upkept) State(now, term int64) store.LineState { return u.line.State(now, term) }
 
-func (u upkept) Ran(minute, next, term int64) store.StatState { return u.line.Ran(minute, next, term) }
+func (u upkept) Ran(minute, next, term int64) record.StatState { return u.line.Ran(minute, next, term) }
 
 func (u upkept) LeftAlone() (before int64, upTo uint64, any bool) {
 	before, upTo = u.backlog.Bounds()

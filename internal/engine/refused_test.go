@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/pipeline"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -22,20 +22,20 @@ import (
 type nameless struct {
 	upkeep.Registry
 	silent int
-	given  []store.TypeName
-	told   []store.TypeSettings
+	given  []record.TypeName
+	told   []record.TypeSettings
 }
 
-func (n *nameless) NameTypes(_ context.Context, given []store.TypeName) (others []store.TypeName, err error) {
+func (n *nameless) NameTypes(_ context.Context, given []record.TypeName) (others []record.TypeName, err error) {
 	if n.silent > 0 {
 		n.silent--
 		return nil, errors.New("no answer")
 	}
 	n.given = append(n.given, given...)
-	return []store.TypeName{{JobType: 2, Name: "export"}}, nil
+	return []record.TypeName{{JobType: 2, Name: "export"}}, nil
 }
 
-func (n *nameless) WriteSettings(_ context.Context, given []store.TypeSettings) error {
+func (n *nameless) WriteSettings(_ context.Context, given []record.TypeSettings) error {
 	n.told = append(n.told, given...)
 	return nil
 }
@@ -58,10 +58,10 @@ func TestTypesAreNamedAsSoonAsTheDatabaseAnswersAndAnotherNameIsAnError(t *testi
 		if err := d.stop(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if want := []store.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
+		if want := []record.TypeName{{JobType: 1, Name: "mail"}, {JobType: 2, Name: "index"}}; !slices.Equal(names.given, want) {
 			t.Errorf("named %v, want %v", names.given, want)
 		}
-		if len(names.told) != 2 || names.told[0] != (store.TypeSettings{JobType: 1, Settings: `{"config":{"LoadLimit":100,"LockSecond":10,"QueueMaxSize":100,"WorkerExpirySecond":60,"WorkerPoolCapacity":2}}`}) {
+		if len(names.told) != 2 || names.told[0] != (record.TypeSettings{JobType: 1, Settings: `{"config":{"LoadLimit":100,"LockSecond":10,"QueueMaxSize":100,"WorkerExpirySecond":60,"WorkerPoolCapacity":2}}`}) {
 			t.Errorf("told %v", names.told)
 		}
 		const want = `level=ERROR msg="job type 2 is called \"index\" here, and \"export\" by the service that ran it first: ` +

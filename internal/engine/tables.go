@@ -8,7 +8,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/pipeline"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -28,7 +28,7 @@ type Tables struct {
 	Dormancy   cluster.Dormancy       // nil: no type is ever dormant
 	Deletes    upkeep.Deletes         // nil: nothing is deleted
 	Ahead      Ahead                  // nil: nobody mends what was written while the database's clock was ahead
-	Acts       *store.Store           // nil: nobody carries out operations on many jobs
+	Acts       *record.Store          // nil: nobody carries out operations on many jobs
 	Advise     func(tell func(error)) // tells once if the application is set up wrongly; nil: nobody does
 	IdleClosed func() int64           // how many connections were closed because too many were idle; nil: the handle does not say
 	Full       func() (most int)      // how many connections the pool has, if all are in use, and 0 if not; nil: the handle does not say
@@ -52,7 +52,7 @@ type Ahead interface {
 
 // Open opens the tables that a configuration names.
 func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
-	jobs, err := store.Open(ctx, cfg.Db, cfg.TablePrefix)
+	jobs, err := record.Open(ctx, cfg.Db, cfg.TablePrefix)
 	if err == nil {
 		err = jobs.MayRun()
 	}

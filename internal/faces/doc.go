@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -23,7 +23,7 @@ func Newest(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) (i
 	return newest(ctx, st)
 }
 
-func newest(ctx context.Context, st *store.Store) (id uint64, now time.Time, err error) {
+func newest(ctx context.Context, st *record.Store) (id uint64, now time.Time, err error) {
 	id, second, err := st.Newest(ctx)
 	return id, time.UnixMilli(int64(math.Round(second * 1000))), err
 }

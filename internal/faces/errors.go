@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -56,12 +57,12 @@ const (
 // are of the newest jobs.
 func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, most int) (*Errors, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
-	var runs []store.TypedAttempt
+	var runs []record.TypedAttempt
 	if err == nil {
 		runs, err = st.LastAttempts(ctx, most)
 	}
 	all := len(runs) < most
-	runs = slices.DeleteFunc(runs, func(run store.TypedAttempt) bool { return run.Gone })
+	runs = slices.DeleteFunc(runs, func(run record.TypedAttempt) bool { return run.Gone })
 	var e *Errors
 	switch {
 	case err != nil:
@@ -76,7 +77,9 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	return e, nil
 }
 
-func countedErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *store.Store, logged []store.TypedAttempt) (*Errors, error) {
+func countedErrors(
+	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *record.Store, logged []record.TypedAttempt,
+) (*Errors, error) {
 	_, now, err := newest(ctx, st)
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ type sameError struct {
 
 // merged joins what stats, lines and the log say of the runs since a moment. A line has counted what the stats of its term have, or more of
 // it.
-func merged(stats []store.SpanErrors, lines []store.Line, logged []store.TypedAttempt, names map[int32]string, from time.Time) *Errors {
+func merged(stats []record.SpanErrors, lines []store.Line, logged []record.TypedAttempt, names map[int32]string, from time.Time) *Errors {
 	type span struct {
 		begin int64
 		lease string
@@ -147,7 +150,7 @@ func merged(stats []store.SpanErrors, lines []store.Line, logged []store.TypedAt
 			groups.of(jobType, names[jobType], one.Text).addRuns(one)
 		}
 	}
-	before := func(run store.TypedAttempt) bool { return time.UnixMilli(run.Finished).Before(from) }
+	before := func(run record.TypedAttempt) bool { return time.UnixMilli(run.Finished).Before(from) }
 	for _, known := range group(slices.DeleteFunc(slices.Clone(logged), before)).Groups {
 		text := store.ErrorOf(&store.Attempt{Error: known.Text}).Text
 		groups.of(known.JobType, known.TypeName, text).reconcile(&known)
@@ -161,7 +164,7 @@ func merged(stats []store.SpanErrors, lines []store.Line, logged []store.TypedAt
 }
 
 // group takes the runs in the order of [store.Store.LastAttempts], where the runs of a job follow each other.
-func group(runs []store.TypedAttempt) *Errors {
+func group(runs []record.TypedAttempt) *Errors {
 	e := &Errors{Runs: len(runs), All: true}
 	groups := newGroups(e)
 	lastJobs := map[sameError]uint64{}
@@ -229,7 +232,7 @@ func (g *ErrorGroup) reconcile(logged *ErrorGroup) {
 	}
 }
 
-func (g *ErrorGroup) add(run *store.TypedAttempt) {
+func (g *ErrorGroup) add(run *record.TypedAttempt) {
 	at := time.UnixMilli(run.Finished)
 	g.Runs++
 	if run.Outcome == queue_job.JobStatusFailed.String() {

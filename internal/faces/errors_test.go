@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -34,10 +35,10 @@ func TestErrorsThatDifferInNumbersAreOne(t *testing.T) {
 }
 
 func TestErrorsAreGroupedByTypeAndText(t *testing.T) {
-	run := func(job uint64, jobType int32, second int64, outcome, text string) store.TypedAttempt {
-		return store.TypedAttempt{Attempt: store.Attempt{JobID: job, Outcome: outcome, Error: text, Finished: second * 1000}, JobType: jobType, TypeName: "shop"}
+	run := func(job uint64, jobType int32, second int64, outcome, text string) record.TypedAttempt {
+		return record.TypedAttempt{Attempt: store.Attempt{JobID: job, Outcome: outcome, Error: text, Finished: second * 1000}, JobType: jobType, TypeName: "shop"}
 	}
-	e := group([]store.TypedAttempt{
+	e := group([]record.TypedAttempt{
 		run(9, 1, 50, "retry", "order 9 is gone"),
 		run(8, 2, 60, "failed", "order 8 is gone"),
 		run(7, 1, 90, "failed", "order 7 is gone"),
@@ -69,7 +70,7 @@ func TestErrorsOfStatsLinesAndTheLogAreCountedOnce(t *testing.T) {
 		return store.MinuteErrors{Begin: begin, Errors: e}
 	}
 	lots := strings.Repeat("x", 900)
-	e := merged([]store.SpanErrors{
+	e := merged([]record.SpanErrors{
 		{JobType: 1, Begin: 5940, Lease: "job-1", Term: 3, Errors: one("too early", 100, 5950, 1)},
 		{JobType: 1, Begin: 6000, Lease: "job-1", Term: 3, Errors: one("order 1 is gone", 40, 6010, 2)},
 		{JobType: 1, Begin: 6060, Lease: "job-1", Term: 3, Errors: one("order 2 is gone", 5, 6070, 3)}, // written when the lease was given up
@@ -77,7 +78,7 @@ func TestErrorsOfStatsLinesAndTheLogAreCountedOnce(t *testing.T) {
 	}, []store.Line{
 		{Lease: "job-1", Term: 4, LineState: store.LineState{Minutes: []store.MinuteErrors{minute(6060, one("order 4 is gone", 9, 6085, 5)), minute(6120, one("order 5 is gone", 1, 6121, 6))}}},
 		{Lease: "job-2/1", Term: 9, LineState: store.LineState{Minutes: []store.MinuteErrors{minute(6120, store.Errors{Others: 8, Errors: one(lots[:250], 30, 6125, 7).Errors})}}},
-	}, []store.TypedAttempt{
+	}, []record.TypedAttempt{
 		{JobType: 3, Attempt: store.Attempt{JobID: 90, Outcome: "failed", Error: "of an earlier version", Finished: 6100_000}},
 		{JobType: 1, TypeName: "shop", Attempt: store.Attempt{JobID: 80, Outcome: "retry", Error: "order 80 is gone", Finished: 6122_000}},
 		{JobType: 1, TypeName: "shop", Attempt: store.Attempt{JobID: 70, Outcome: "retry", Error: "too early", Finished: 5999_000}},

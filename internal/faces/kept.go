@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -58,7 +58,7 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 		k.Rows = int64(max(last, rows[0].ID) - rows[0].ID + 1)
 		k.Oldest = time.Unix(rows[0].Created, 0)
 	}
-	rows = slices.DeleteFunc(rows, func(row store.Aged) bool { return row.ID >= last }) // nobody deletes the row with the largest id
+	rows = slices.DeleteFunc(rows, func(row record.Aged) bool { return row.ID >= last }) // nobody deletes the row with the largest id
 	for _, t := range types {
 		k.Types = append(k.Types, &KeptType{t, overdue(t, rows, k.At)})
 	}
@@ -66,7 +66,7 @@ func KeptOf(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, ty
 }
 
 // overdue is for how long a job of the type has outlived its time: the longest among the rows. Zero: none has.
-func overdue(t *operate.Type, rows []store.Aged, now time.Time) (longest time.Duration) {
+func overdue(t *operate.Type, rows []record.Aged, now time.Time) (longest time.Duration) {
 	for i := range rows {
 		row := &rows[i]
 		kept := t.Known.Retention.Of(queue_job.JobStatus(row.Status))

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -522,12 +522,12 @@ func (c *course) spread(from, to, runs float64) {
 // bounds are where a range of a histogram begins and ends, in seconds. The last one is taken for a moment.
 func bounds(in int) (least, most float64) {
 	if in > 0 {
-		least = store.RangeEnd(in - 1).Seconds()
+		least = record.RangeEnd(in - 1).Seconds()
 	}
 	if in == len(operate.Histogram{})-1 {
 		return least, least
 	}
-	return least, store.RangeEnd(in).Seconds()
+	return least, record.RangeEnd(in).Seconds()
 }
 
 // mean is the average duration, in seconds. Where in a range its durations lie follows from how many there are in its neighbours: they
@@ -719,7 +719,7 @@ type delays [len(operate.Histogram{})]float64
 
 func (d *delays) add(delay, runs float64) {
 	in := 0
-	for seconds(delay) >= store.RangeEnd(in) {
+	for seconds(delay) >= record.RangeEnd(in) {
 		in++
 	}
 	d[in] += runs

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -62,7 +62,7 @@ func historyOf(list []event, minutes int) []operate.Period {
 	periods := make([]operate.Period, minutes)
 	in := func(seconds float64) int {
 		i := 0
-		for time.Duration(seconds*float64(time.Second)) >= store.RangeEnd(i) {
+		for time.Duration(seconds*float64(time.Second)) >= record.RangeEnd(i) {
 			i++
 		}
 		return i

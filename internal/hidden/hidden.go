@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -21,9 +22,9 @@ type Run interface {
 // ArchivedMost is how many jobs are archived together: the parameters of each may take a megabyte.
 const ArchivedMost = 100
 
-// Rows are the rows of jobs, and what the log has of their runs. *store.Store has them.
+// Rows are the rows of jobs, and what the log has of their runs. *record.Store has them.
 type Rows interface {
-	List(ctx context.Context, f store.Filter, limit int) ([]store.Listed, error)
+	List(ctx context.Context, f record.Filter, limit int) ([]record.Listed, error)
 	AttemptsOf(ctx context.Context, ids []uint64) ([]store.Attempt, error)
 }
 

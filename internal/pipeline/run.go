@@ -14,7 +14,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -111,7 +111,7 @@ func (r *runner) run(tasks []*task) {
 		clear(tasks)
 	}()
 	for _, t := range tasks {
-		r.counts.delay[store.RangeOf(t.waited)].Add(1)
+		r.counts.delay[record.RangeOf(t.waited)].Add(1)
 	}
 	if len(r.Observers) > 0 {
 		r.tellStarted(ctx, tasks)
@@ -248,7 +248,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if v.deferred > 0 && !dropped {
 		r.putOff(t, v, ended)
 	} else {
-		r.counts.took[store.RangeOf(t.took)].Add(1)
+		r.counts.took[record.RangeOf(t.took)].Add(1)
 		r.counts.ended[v.status].Add(1)
 		if t.Deferred > 0 {
 			r.counts.putOffs.forget(t.ID)
@@ -306,7 +306,7 @@ func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
 	r.counts.putOffs.note(t, r.Clock.At(t.started)-t.waited.Milliseconds(), r.Clock.At(ended)+v.wait.Milliseconds())
-	r.counts.deferred[store.RangeOf(t.waited)].Add(1)
+	r.counts.deferred[record.RangeOf(t.waited)].Add(1)
 	r.counts.deferrals.Add(1)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -67,7 +68,7 @@ func (l *Line) Numbers() (n Numbers) {
 }
 
 // Ran is what has run since it was asked last. It goes into the stats of the minute that begins then; what comes goes into the next.
-func (l *Line) Ran(begin, next, term int64) store.StatState {
+func (l *Line) Ran(begin, next, term int64) record.StatState {
 	news := l.counts.news()
 	news.Errors, news.Lost = l.counts.errors.enter(minute{begin, term}, minute{next, term})
 	return news
@@ -178,11 +179,11 @@ func (w *workers) numbers() (alive, marked int) {
 // counts counts the runs of a line since there has been the line. Workers count, and whoever writes outcomes; the stats ask now and then,
 // and write down the difference.
 type counts struct {
-	delay [store.Ranges]atomic.Int64 // of runs that started, by how long their jobs had been due
-	took  [store.Ranges]atomic.Int64 // of runs that ended, by how long their handlers took
+	delay [record.Ranges]atomic.Int64 // of runs that started, by how long their jobs had been due
+	took  [record.Ranges]atomic.Int64 // of runs that ended, by how long their handlers took
 	ended [queue_job.JobStatusCancelled + 1]atomic.Int64
 
-	deferred  [store.Ranges]atomic.Int64 // of runs that started and ended before they had begun, as delay
+	deferred  [record.Ranges]atomic.Int64 // of runs that started and ended before they had begun, as delay
 	deferrals atomic.Int64
 
 	told    totals                   // what the stats have heard of; theirs
@@ -196,7 +197,7 @@ type byStatus [queue_job.JobStatusCancelled + 1]int64
 
 // totals are what counts have come to at a moment.
 type totals struct {
-	delay, took, deferred [store.Ranges]int64
+	delay, took, deferred [record.Ranges]int64
 	ended                 byStatus
 }
 
@@ -216,7 +217,7 @@ func (c *counts) endedNow() (n byStatus) {
 }
 
 // news is what has come since the stats asked last.
-func (c *counts) news() store.StatState {
+func (c *counts) news() record.StatState {
 	now := c.now()
 	news := now.since(&c.told)
 	c.told = now
@@ -224,7 +225,7 @@ func (c *counts) news() store.StatState {
 }
 
 // since is what has come to it since an earlier moment.
-func (n *totals) since(earlier *totals) (s store.StatState) {
+func (n *totals) since(earlier *totals) (s record.StatState) {
 	s.Delay, s.Took = grown(n.delay[:], earlier.delay[:]), grown(n.took[:], earlier.took[:])
 	s.Deferred = grown(n.deferred[:], earlier.deferred[:])
 	s.Runs = n.ended.since(&earlier.ended)

@@ -59,13 +59,13 @@ func (s *Store) AddJob(ctx context.Context, job *NewJob, created int64) (id uint
 func (s *Store) insertJob(ctx context.Context, insert, unlessThere string, job *NewJob, created int64) (id uint64, there bool, err error) {
 	args := s.Arguments()
 	columns := plainColumns
-	params, long := inColumns(job.Params)
+	params, long := InColumns(job.Params)
 	row := fmt.Sprintf("(%s, %s, 0, %s, %s, %s",
 		args.Value(params), args.Value(job.JobType), s.startOf(job, args), args.Value(created), args.Value(created))
 	if !job.plain() {
 		columns += furtherColumns
 		row += fmt.Sprintf(", %d, %s, %s, %s, %s, %s",
-			job.Priority, args.OrNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
+			job.Priority, args.OrNull(job.Key), job.uniqueIn(), SetOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
 	}
 	if long != "" {
 		columns += longColumn
@@ -109,7 +109,7 @@ func (s *Store) afterMillis(delay string) string {
 	return fmt.Sprintf(s.Seconds, fmt.Sprintf("%s + CAST(%s AS %s) * 1000 + 999999", s.NowMicros, delay, s.BigInt))
 }
 
-func setOrNull(n int) string {
+func SetOrNull(n int) string {
 	if n == NotSet {
 		return "NULL"
 	}
@@ -229,7 +229,7 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		params, long := inColumns(job.Params)
+		params, long := InColumns(job.Params)
 		fmt.Fprintf(&rows, "(%s, %d, 0, ", args.Value(params), job.JobType)
 		if job.Delay != 0 {
 			start = s.afterMillis(args.Number(job.Delay))
@@ -237,7 +237,7 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 		fmt.Fprintf(&rows, "%s, %d, %d", start, created, created)
 		if further {
 			fmt.Fprintf(&rows, ", %d, %s, %s, %s, %s, %s",
-				job.Priority, args.OrNull(job.Key), job.uniqueIn(), setOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
+				job.Priority, args.OrNull(job.Key), job.uniqueIn(), SetOrNull(job.MaxRetries), args.OrNull(job.Meta), args.OrNull(job.Group))
 		}
 		if anyLong {
 			rows.WriteString(", " + args.OrNull(long))
@@ -248,7 +248,7 @@ func (s *Store) valuesOf(jobs []NewJob, created int64) (string, []any) {
 }
 
 func anyLong(jobs []NewJob) bool {
-	return slices.ContainsFunc(jobs, func(job NewJob) bool { return isLong(job.Params) })
+	return slices.ContainsFunc(jobs, func(job NewJob) bool { return IsLong(job.Params) })
 }
 
 // addByArrays inserts the rows from one array for each column, so the text is the same for any number of rows and a
@@ -268,7 +268,7 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 		value      func(*NewJob) string
 	}
 	columns := []array{
-		{"params", "text", func(j *NewJob) string { params, _ := inColumns(j.Params); return quoted(params) }},
+		{"params", "text", func(j *NewJob) string { params, _ := InColumns(j.Params); return quoted(params) }},
 		{"type", "int", func(j *NewJob) string { return strconv.Itoa(int(j.JobType)) }},
 		{"start", "bigint", func(j *NewJob) string { return strconv.FormatUint(uint64(j.StartTime), 10) }},
 		{"delay", "bigint", func(j *NewJob) string { return strconv.FormatInt(j.Delay, 10) }},
@@ -280,7 +280,7 @@ func (s *Store) insertArrays(ctx context.Context, jobs []NewJob, created int64, 
 	}
 	further, long := furtherColumns, ""
 	if anyLong(jobs) {
-		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := inColumns(j.Params); return quoted(long) }})
+		columns = append(columns, array{"long", "text", func(j *NewJob) string { _, long := InColumns(j.Params); return quoted(long) }})
 		further, long = further+longColumn, ", NULLIF(long, '')"
 	}
 	args := s.Arguments()

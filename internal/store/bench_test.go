@@ -24,7 +24,7 @@ func BenchmarkReadingAThousandRows(b *testing.B) { benchmarkRows(b, 1000) }
 func BenchmarkReadingAPageOfOneRow(b *testing.B) { benchmarkRows(b, 1) }
 
 func benchmarkMark(b *testing.B, ids []uint64) {
-	s := storeOn(deaf{}, conn.MariaDB, "")
+	s := &Store{conn.On(deaf{}, conn.MariaDB, "")}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Mark(b.Context(), ids, 1_700_000_000, Version{}, 9, 1_800_000_000_500); err != nil {

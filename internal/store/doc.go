@@ -1,12 +1,13 @@
-// Package store holds every statement that the library sends. Of what a row means, it knows only what conditions need: which statuses are
-// pending or final, which terms come later, which rows belong to a shard.
+// Package store holds the statements that the engine sends. Package record has those about what is noted beside the jobs, and what people read
+// and change. Of what a row means, both know only what conditions need: which statuses are pending or final, which terms come later, which
+// rows belong to a shard.
 //
 //	verbs        Mark, Settle, Tail, TakeLeases …    a statement each, seldom two; they never ask which database it is
 //	  │ words │ text and arguments
 //	  ▼       ▼
 //	package conn                                     what differs between databases, and how a statement is sent
 //
-// testdata has the SQL of each verb on each database, as it is sent if the tables are empty and no row is locked: mysql.sql, mariadb.sql,
+// testdata has the SQL of each verb of both, as it is sent to each database if the tables are empty and no row is locked: mysql.sql, mariadb.sql,
 // postgresql.sql, sqlite.sql, and tidb.sql with what differs from MySQL's. A test compares them with the code, and writes them with -update.
 //
 // # Each statement carries its contract
@@ -15,7 +16,7 @@
 // Three rules hold for all of them:
 //
 //   - It can be sent again. If a connection breaks after sending, nobody knows whether the statement took effect, so
-//     reading back or repeating must be harmless. [Store.AddJob], [Store.AddJobs] and [Store.NoteAct] are the exceptions, since each
+//     reading back or repeating must be harmless. [Store.AddJob], [Store.AddJobs] and record.Store.NoteAct are the exceptions, since each
 //     sending adds rows; nothing here sends them twice, unless the first sending was rolled back.
 //   - An UPDATE changes a value in every row that it matches, so the number of affected rows is the same whether the
 //     connection counts found or changed rows (clientFoundRows). If it may write the values that are there already, as

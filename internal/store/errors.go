@@ -2,9 +2,7 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -219,37 +217,3 @@ func span(text string, is func(byte) bool) (n int) {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isHex(c byte) bool   { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 func isWord(c byte) bool  { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' }
-
-// SpanErrors are the errors of the span of a stat.
-type SpanErrors struct {
-	JobType int32
-	Begin   int64 // unix seconds
-	Lease   string
-	Term    int64
-	Errors
-}
-
-// Errors reads the errors of these job types in the stats that begin at a moment or later, in unix seconds: the latest stats, as many as
-// most. Stats without an error do not count. It may be asked of a replica.
-func (s *Store) Errors(ctx context.Context, jobTypes []int32, from int64, most int) ([]SpanErrors, error) {
-	if len(jobTypes) == 0 {
-		return nil, nil
-	}
-	type told struct {
-		SpanErrors
-		state string
-	}
-	args := s.Arguments()
-	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.state} }),
-		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, state "+
-			"FROM %s "+
-			"WHERE job_type IN (%s) AND begins_at >= %s AND state LIKE '%%\"errors\":%%' "+
-			"ORDER BY begins_at DESC LIMIT %s",
-			s.Tables.Stats, conn.Numbers(jobTypes), args.Number(from), args.Number(int64(most))), args.List...)
-	all := make([]SpanErrors, len(rows))
-	for i := range rows {
-		all[i] = rows[i].SpanErrors
-		_ = json.Unmarshal([]byte(rows[i].state), &all[i].Errors) // a later version may have written it
-	}
-	return all, conn.Wrap("errors", err)
-}

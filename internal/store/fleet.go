@@ -72,6 +72,12 @@ func (s *Store) Fleet(ctx context.Context, prefixes []string) (f Fleet, err erro
 	return f, conn.Wrap("look at the leases", err)
 }
 
+// Limits are what a job type may use at most, if its configuration allows more. 0: what the configuration allows.
+type Limits struct {
+	Workers int     // that run at a time
+	Rate    float64 // starts in a second
+}
+
 func (f *Fleet) heedType(jobType int32, layout int64, about string, limits Limits) {
 	if layout > 0 {
 		f.Layouts[jobType] = layout

@@ -249,7 +249,7 @@ type Attempt struct {
 }
 
 const (
-	attemptColumns  = "job_id, attempt, term, outcome, error, started, finished, instance"
+	AttemptColumns  = "job_id, attempt, term, outcome, error, started, finished, instance"
 	attemptRowsMax  = 200 // a row has eight arguments; this is well below every database's limit
 	attemptErrorMax = 1000
 )
@@ -265,7 +265,7 @@ func (s *Store) LogAttempts(ctx context.Context, attempts []Attempt) error {
 			args = append(args, a.JobID, a.Attempt, a.Term, a.Outcome, conn.Cut(a.Error, attemptErrorMax), a.Started, a.Finished, conn.Cut(a.Instance, 255))
 		}
 		const values = "(?, ?, ?, ?, ?, ?, ?, ?)"
-		if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.InsertNew, s.Tables.Attempts, attemptColumns, values,
+		if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s %s (%s) VALUES %s%s%s", s.InsertNew, s.Tables.Attempts, AttemptColumns, values,
 			strings.Repeat(", "+values, len(some)-1), s.UnlessThere), args...); err != nil {
 			return conn.Wrap("log attempts", err)
 		}

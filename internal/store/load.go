@@ -103,7 +103,7 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 		"FROM %[3]s %[4]s "+
 		"WHERE %[5]s "+
 		"ORDER BY id LIMIT %[6]s",
-		whole, s.rowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"),
+		whole, s.RowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"),
 		s.Tables.Jobs, s.ByPrimary, where.String(), args.Number(int64(limit))), args.List...)
 	tailed := make([]TailRow, len(rows))
 	for i := range rows {
@@ -147,7 +147,7 @@ func (s *Store) SweepAll(ctx context.Context, types []int32, horizon int64, limi
 		k.until = fmt.Sprintf("%s + %d", s.NowSecond, horizon)
 		parts = append(parts, s.sweep(len(parts), k, types, limit, args))
 	}
-	got, err := conn.Read(ctx, s, partRows, s.unionAll(parts), args.List...)
+	got, err := conn.Read(ctx, s, partRows, s.UnionAll(parts), args.List...)
 	count := make([]int, len(parts))
 	for _, row := range got {
 		count[row.part]++
@@ -189,7 +189,7 @@ func (s *Store) sweepRanges(part int, k kind, types []int32, limit int, args *co
 	if len(k.statuses) > 0 {
 		status = fmt.Sprintf("job_status IN (%s)", conn.Numbers(k.statuses))
 	}
-	return s.selectDue(part, s.rowColumns("params", "meta"),
+	return s.selectDue(part, s.RowColumns("params", "meta"),
 		fmt.Sprintf("job_type IN (%s) AND %s AND priority IN (%s) AND %s", conn.Numbers(types), status, conn.Numbers(Priorities), k.start()), limit, args)
 }
 
@@ -205,7 +205,7 @@ func (s *Store) sweepEach(part int, k kind, types []int32, limit int, args *conn
 		"CROSS JOIN (VALUES %s) AS levels (level) "+
 		"CROSS JOIN LATERAL "+
 		"(SELECT * FROM %s WHERE job_type = type AND %s AND priority = level AND %s ORDER BY job_status, start_time, id LIMIT %s) AS due LIMIT %s",
-		part, s.rowColumns("params", "meta"), values(types),
+		part, s.RowColumns("params", "meta"), values(types),
 		statuses, values(Priorities), s.Tables.Jobs, status, k.start(), args.Number(int64(limit)), args.Number(int64(limit)))
 }
 
@@ -267,7 +267,7 @@ func (s *Store) ClampPriorities(ctx context.Context, types []int32) error {
 		}
 	}
 	for {
-		ids, err := conn.Read(ctx, s, conn.Column[uint64], s.unionAll(parts))
+		ids, err := conn.Read(ctx, s, conn.Column[uint64], s.UnionAll(parts))
 		changed, found := 0, len(ids)
 		if err == nil && found > 0 {
 			ids, err = s.Unlocked(ctx, ids) // the sweep of all types would wait for a row that is locked
@@ -345,12 +345,12 @@ func (s *Store) Page(ctx context.Context, jobType int32, shard Shard, places []P
 			stretches = append(stretches,
 				s.selectDue(i, s.laneColumns("params", "meta", startTime), stretch+s.inShard(shard)+" ORDER BY "+s.order(place.Lane), limit, args))
 		}
-		parts[i] = s.unionAll(stretches)
+		parts[i] = s.UnionAll(stretches)
 		if len(stretches) > 1 {
 			parts[i] += " LIMIT " + args.Number(int64(limit))
 		}
 	}
-	pages, err := conn.Read(ctx, s, lanePages(jobType, places, limit), s.unionAll(parts), args.List...)
+	pages, err := conn.Read(ctx, s, lanePages(jobType, places, limit), s.UnionAll(parts), args.List...)
 	return pages, conn.Wrap("page jobs", err)
 }
 
@@ -417,7 +417,7 @@ func (s *Store) Abandoned(ctx context.Context, jobType int32, lane Lane, before 
 func (s *Store) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
 	// With MIN(id), a planner may read along the ids instead, and look at each row's key.
 	firsts, err := ofGroups(ctx, s, "MIN(id + 0) AS first", jobType, keys, func(args *conn.Arguments) string {
-		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.ID(from), args.ID(upTo), s.dueSecond(), args.Number(before))
+		return fmt.Sprintf("id + 0 >= %s AND (id > %s OR %s >= %s)", args.ID(from), args.ID(upTo), s.DueSecond(), args.Number(before))
 	}, func(a, b uint64) uint64 { return min(a, b) })
 	return firsts, conn.Wrap("first jobs of keys", err)
 }
@@ -464,16 +464,4 @@ func ofGroups[N int | uint64](
 // selectDue writes a SELECT of rows along the due index; part is its number in the result.
 func (s *Store) selectDue(part int, columns, where string, limit int, args *conn.Arguments) string {
 	return fmt.Sprintf("SELECT %d AS part, %s FROM %s %s WHERE %s LIMIT %s", part, columns, s.Tables.Jobs, s.ByDue, where, args.Number(int64(limit)))
-}
-
-// unionAll joins SELECTs that have a limit each.
-func (s *Store) unionAll(selects []string) string {
-	if len(selects) == 1 {
-		return selects[0]
-	}
-	parts := make([]string, len(selects))
-	for i, one := range selects {
-		parts[i] = fmt.Sprintf(s.UnionPart, one)
-	}
-	return strings.Join(parts, " UNION ALL ")
 }

@@ -17,20 +17,20 @@ const (
 	SeeLongParams = "see long_params"
 )
 
-func isLong(params string) bool {
+func IsLong(params string) bool {
 	return len(params) > paramsMax && utf8.RuneCountInString(params) > paramsMax
 }
 
 // inColumns returns what the columns params and long_params have of parameters; empty: NULL.
-func inColumns(params string) (short, long string) {
-	if isLong(params) {
+func InColumns(params string) (short, long string) {
+	if IsLong(params) {
 		return SeeLongParams, params
 	}
 	return params, ""
 }
 
 // wholeParams are the parameters, wherever they stand. If somebody has changed params by hand, they stand there.
-const wholeParams = "CASE WHEN params = '" + SeeLongParams + "' THEN COALESCE(long_params, params) ELSE params END"
+const WholeParams = "CASE WHEN params = '" + SeeLongParams + "' THEN COALESCE(long_params, params) ELSE params END"
 
 // HasLong reports whether the row's parameters are too long for the column params, so Params does not have them:
 // [Store.LongParams] reads them.
@@ -50,6 +50,6 @@ func (s *Store) LongParams(ctx context.Context, ids []uint64, term int64) ([]Run
 	rows, err := conn.Read(ctx, s, conn.Each(func(p *RunParams) []any { return []any{&p.ID, &p.Attempts, conn.Text(&p.Params)} }),
 		s.FromPrimary(fmt.Sprintf(
 			"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s",
-			wholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), args.Number(term), pending)), args.List...)
+			WholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), args.Number(term), pending)), args.List...)
 	return rows, conn.Wrap("read long parameters", err)
 }

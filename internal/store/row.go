@@ -75,7 +75,7 @@ func (r *Row) Metadata() map[string]string {
 const NotSet = -2
 
 // rowColumns are the columns of a [Row].
-func (s *Store) rowColumns(params, meta string) string {
+func (s *Store) RowColumns(params, meta string) string {
 	columns := s.laneColumns(params, meta, fmt.Sprintf(s.Integer, "start_time"))
 	for _, number := range []string{"job_type", "job_status", "priority"} {
 		columns += ", " + fmt.Sprintf(s.Integer, number)
@@ -83,9 +83,15 @@ func (s *Store) rowColumns(params, meta string) string {
 	return columns
 }
 
+// DueSecond writes the second at which a row falls due.
+func (s *Store) DueSecond() string {
+	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)",
+		fmt.Sprintf(s.Integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.Integer, "create_time"))
+}
+
 // places are where the rowColumns are scanned to. A NULL is turned into its meaning there, not by COALESCE: for the value
 // that COALESCE makes, the driver would allocate.
-func (r *Row) places() []any {
+func (r *Row) Places() []any {
 	return append(r.lanePlaces(), conn.Whole(&r.JobType), conn.Whole(&r.Status), conn.Whole(&r.Priority))
 }
 
@@ -177,7 +183,7 @@ type partRow struct {
 
 func partRows(rows *sql.Rows) (list []partRow, err error) {
 	var r partRow
-	places := append([]any{conn.Whole(&r.part)}, r.places()...)
+	places := append([]any{conn.Whole(&r.part)}, r.Places()...)
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {
 			return nil, err

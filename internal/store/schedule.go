@@ -76,7 +76,7 @@ func (s *Store) scheduledRow(jobType int32, at int64) string {
 }
 
 func scheduledArgs(key, params string) []any {
-	short, long := inColumns(params)
+	short, long := InColumns(params)
 	return []any{short, long, key}
 }
 

@@ -45,7 +45,7 @@ func TestAScheduledJobIsAddedSoonAfterTheLookOrNotAtAll(t *testing.T) {
 			if c.after != nil {
 				c.after(mock)
 			}
-			added, err := storeOn(db, conn.MySQL, "").AddScheduled(t.Context(), 7, 60, "cron-60", "{}")
+			added, err := (&Store{conn.On(db, conn.MySQL, "")}).AddScheduled(t.Context(), 7, 60, "cron-60", "{}")
 			if added != c.want || (err != nil) != c.failed {
 				t.Errorf("added %v, %v", added, err)
 			}

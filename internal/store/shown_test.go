@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 var update = flag.Bool("update", false, "write testdata anew: what each verb sends to each database")
@@ -21,10 +23,10 @@ var update = flag.Bool("update", false, "write testdata anew: what each verb sen
 // is sent, for readers and reviewers. Of TiDB it has what differs from MySQL's: that is little.
 func TestWhatEachVerbSendsIsShownInTestdata(t *testing.T) {
 	shown := maps.Clone(verbs)
-	first := Lanes()[:2] // the others are alike
-	shown["Abandoned"] = func(ctx context.Context, s *Store) { _, _, _ = s.Abandoned(ctx, 7, first[0], 1000, 500) }
-	shown["Page"] = func(ctx context.Context, s *Store) {
-		_, _ = s.Page(ctx, 7, Shard{Of: 4, Number: 2}, []Place{{Lane: first[0]}, {Lane: first[1]}}, 3, 100)
+	first := store.Lanes()[:2] // the others are alike
+	shown["Abandoned"] = func(ctx context.Context, s *record.Store) { _, _, _ = s.Abandoned(ctx, 7, first[0], 1000, 500) }
+	shown["Page"] = func(ctx context.Context, s *record.Store) {
+		_, _ = s.Page(ctx, 7, store.Shard{Of: 4, Number: 2}, []store.Place{{Lane: first[0]}, {Lane: first[1]}}, 3, 100)
 	}
 	asTo := map[string]conn.Dialect{"TiDB": conn.MySQL}
 	for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.TiDB, conn.PostgreSQL, conn.SQLite} {
@@ -74,7 +76,7 @@ func bound(args []any) string {
 	var texts []string
 	for _, arg := range args {
 		text := strings.TrimPrefix(fmt.Sprintf("%#v", arg), "0x")
-		if len(text) > paramsMax {
+		if len(text) > store.ParamsMax {
 			text = text[:20] + "…"
 		}
 		texts = append(texts, text)

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"context"
@@ -15,255 +15,271 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // verbs calls everything that sends a statement.
-var verbs = map[string]func(context.Context, *Store){
-	"AddScheduled":  func(ctx context.Context, s *Store) { _, _ = s.AddScheduled(ctx, 7, 1_700_000_060, "cron-1", "{}") },
-	"BeginSchedule": func(ctx context.Context, s *Store) { _ = s.BeginSchedule(ctx, 7, 1_700_000_000, "@hourly") },
-	"MendSchedule":  func(ctx context.Context, s *Store) { _ = s.MendSchedule(ctx, 7, 1_700_000_060, 1_700_000_000) },
-	"WrittenAhead": func(ctx context.Context, s *Store) {
+var verbs = map[string]func(context.Context, *record.Store){
+	"AddScheduled": func(ctx context.Context, s *record.Store) {
+		_, _ = s.AddScheduled(ctx, 7, 1_700_000_060, "cron-1", "{}")
+	},
+	"BeginSchedule": func(ctx context.Context, s *record.Store) { _ = s.BeginSchedule(ctx, 7, 1_700_000_000, "@hourly") },
+	"MendSchedule":  func(ctx context.Context, s *record.Store) { _ = s.MendSchedule(ctx, 7, 1_700_000_060, 1_700_000_000) },
+	"WrittenAhead": func(ctx context.Context, s *record.Store) {
 		_, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100)
 	},
-	"MendAhead":     func(ctx context.Context, s *Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
-	"NoteScheduled": func(ctx context.Context, s *Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
-	"HasScheduled":  func(ctx context.Context, s *Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
-	"Schedule":      func(ctx context.Context, s *Store) { _, _ = s.Schedule(ctx, 7) },
-	"Abandoned": func(ctx context.Context, s *Store) {
-		for _, lane := range Lanes() {
+	"MendAhead":     func(ctx context.Context, s *record.Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
+	"NoteScheduled": func(ctx context.Context, s *record.Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
+	"HasScheduled":  func(ctx context.Context, s *record.Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
+	"Schedule":      func(ctx context.Context, s *record.Store) { _, _ = s.Schedule(ctx, 7) },
+	"Abandoned": func(ctx context.Context, s *record.Store) {
+		for _, lane := range store.Lanes() {
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
 		}
 	},
-	"AddJob":         func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &newJobs[0], 1_700_000_000) },
-	"AddJobs":        func(ctx context.Context, s *Store) { _, _ = s.AddJobs(ctx, newJobs, 1_700_000_000) },
-	"AddUnlessThere": func(ctx context.Context, s *Store) { _, _, _ = s.AddUnlessThere(ctx, &newJobs[1], 1_700_000_000) },
-	"AddJobsUnlessThere": func(ctx context.Context, s *Store) {
-		_, _ = s.AddJobsUnlessThere(ctx, []NewJob{newJobs[1], another}, 1_700_000_000)
+	"AddJob":  func(ctx context.Context, s *record.Store) { _, _ = s.AddJob(ctx, &newJobs[0], 1_700_000_000) },
+	"AddJobs": func(ctx context.Context, s *record.Store) { _, _ = s.AddJobs(ctx, newJobs, 1_700_000_000) },
+	"AddUnlessThere": func(ctx context.Context, s *record.Store) {
+		_, _, _ = s.AddUnlessThere(ctx, &newJobs[1], 1_700_000_000)
 	},
-	"AddJobsUnlessThere, types": func(ctx context.Context, s *Store) {
+	"AddJobsUnlessThere": func(ctx context.Context, s *record.Store) {
+		_, _ = s.AddJobsUnlessThere(ctx, []store.NewJob{newJobs[1], another}, 1_700_000_000)
+	},
+	"AddJobsUnlessThere, types": func(ctx context.Context, s *record.Store) {
 		other := another
 		other.JobType++
-		_, _ = s.AddJobsUnlessThere(ctx, []NewJob{newJobs[1], another, other}, 1_700_000_000)
+		_, _ = s.AddJobsUnlessThere(ctx, []store.NewJob{newJobs[1], another, other}, 1_700_000_000)
 	},
-	"ReplaceWaiting": func(ctx context.Context, s *Store) {
-		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
+	"ReplaceWaiting": func(ctx context.Context, s *record.Store) {
+		_, _ = s.ReplaceWaiting(ctx, []uint64{1, 2}, []store.NewJob{newJobs[1], another})
 	},
-	"ReplaceWaiting, rows": func(ctx context.Context, s *Store) {
-		_, _ = s.replace(ctx, []uint64{1, 2}, []NewJob{newJobs[1], another})
+	"ReplaceWaiting, rows": func(ctx context.Context, s *record.Store) {
+		_, _ = store.Replace(&s.Store, ctx, []uint64{1, 2}, []store.NewJob{newJobs[1], another})
 	},
-	"AddJob, long": func(ctx context.Context, s *Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
-	"AddJobs, long": func(ctx context.Context, s *Store) {
-		_, _ = s.AddJobs(ctx, []NewJob{newJobs[0], long}, 1_700_000_000)
+	"AddJob, long": func(ctx context.Context, s *record.Store) { _, _ = s.AddJob(ctx, &long, 1_700_000_000) },
+	"AddJobs, long": func(ctx context.Context, s *record.Store) {
+		_, _ = s.AddJobs(ctx, []store.NewJob{newJobs[0], long}, 1_700_000_000)
 	},
-	"LastAttempts": func(ctx context.Context, s *Store) { _, _ = s.LastAttempts(ctx, 500) },
-	"AttemptsOf":   func(ctx context.Context, s *Store) { _, _ = s.AttemptsOf(ctx, ids) },
-	"Restore":      func(ctx context.Context, s *Store) { _, _, _ = s.Restore(ctx, archived) },
-	"Cancel":       func(ctx context.Context, s *Store) { _, _ = s.Cancel(ctx, ids) },
-	"Columns": func(ctx context.Context, s *Store) {
+	"LastAttempts": func(ctx context.Context, s *record.Store) { _, _ = s.LastAttempts(ctx, 500) },
+	"AttemptsOf":   func(ctx context.Context, s *record.Store) { _, _ = s.AttemptsOf(ctx, ids) },
+	"Restore":      func(ctx context.Context, s *record.Store) { _, _, _ = s.Restore(ctx, archived) },
+	"Cancel":       func(ctx context.Context, s *record.Store) { _, _ = s.Cancel(ctx, ids) },
+	"Columns": func(ctx context.Context, s *record.Store) {
 		_, _ = s.Columns(ctx, []string{s.Tables.Jobs, s.Tables.Leases})
 	},
-	"Count":    func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
-	"CountDue": func(ctx context.Context, s *Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
-	"DeleteOld": func(ctx context.Context, s *Store) {
-		_, _ = s.DeleteOld(ctx, Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, OldPage{Old: ids, after: 3, upTo: 500}, Steps{})
+	"Count":    func(ctx context.Context, s *record.Store) { _, _ = s.Count(ctx, []int32{7}, []int32{0, 2}, 1000) },
+	"CountDue": func(ctx context.Context, s *record.Store) { _, _ = s.CountDue(ctx, 7, 1000, 500, 100) },
+	"DeleteOld": func(ctx context.Context, s *record.Store) {
+		_, _ = s.DeleteOld(ctx, record.Old{Before: map[int32]int64{1: 1000, 2: 900, 5: 1000}}, record.OldPage{Old: ids, After: 3, UpTo: 500}, record.Steps{})
 	},
-	"FindOld": func(ctx context.Context, s *Store) { _, _ = s.FindOld(ctx, Old{Types: []int32{7}}, 3, 100) },
-	"DeleteStrays": func(ctx context.Context, s *Store) {
-		_, _ = s.DeleteStrays(ctx, OldPage{after: 3, upTo: 500}, Steps{})
+	"FindOld": func(ctx context.Context, s *record.Store) {
+		_, _ = s.FindOld(ctx, record.Old{Types: []int32{7}}, 3, 100)
 	},
-	"DeleteOld, attempts": func(ctx context.Context, s *Store) { _ = s.deleteAttempts(ctx, ids) },
-	"FirstRows":           func(ctx context.Context, s *Store) { _, _ = s.FirstRows(ctx, 500) },
-	"LastID":              func(ctx context.Context, s *Store) { _, _ = s.LastID(ctx) },
-	"Span":                func(ctx context.Context, s *Store) { _, _, _ = s.Span(ctx) },
-	"OtherTypes":          func(ctx context.Context, s *Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
-	"NameTypes": func(ctx context.Context, s *Store) {
-		_, _ = s.NameTypes(ctx, []TypeName{{7, "mail"}, {8, "export"}})
+	"DeleteStrays": func(ctx context.Context, s *record.Store) {
+		_, _ = s.DeleteStrays(ctx, record.OldPage{After: 3, UpTo: 500}, record.Steps{})
 	},
-	"RenameType": func(ctx context.Context, s *Store) { _, _ = s.RenameType(ctx, 7, "mail", "letter") },
-	"WriteSettings": func(ctx context.Context, s *Store) {
-		_ = s.WriteSettings(ctx, []TypeSettings{{7, "{}"}, {8, "{}"}})
+	"DeleteOld, attempts": func(ctx context.Context, s *record.Store) { _ = record.DeleteAttempts(ctx, s, ids) },
+	"FirstRows":           func(ctx context.Context, s *record.Store) { _, _ = s.FirstRows(ctx, 500) },
+	"LastID":              func(ctx context.Context, s *record.Store) { _, _ = s.LastID(ctx) },
+	"Span":                func(ctx context.Context, s *record.Store) { _, _, _ = s.Span(ctx) },
+	"OtherTypes":          func(ctx context.Context, s *record.Store) { _, _ = s.OtherTypes(ctx, []int32{7, -8, 8}, 100) },
+	"NameTypes": func(ctx context.Context, s *record.Store) {
+		_, _ = s.NameTypes(ctx, []record.TypeName{{JobType: 7, Name: "mail"}, {JobType: 8, Name: "export"}})
 	},
-	"WriteLines": func(ctx context.Context, s *Store) {
-		_ = s.WriteLines(ctx, []Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: LineState{Running: 2}}})
+	"RenameType": func(ctx context.Context, s *record.Store) { _, _ = s.RenameType(ctx, 7, "mail", "letter") },
+	"WriteSettings": func(ctx context.Context, s *record.Store) {
+		_ = s.WriteSettings(ctx, []record.TypeSettings{{JobType: 7, Settings: "{}"}, {JobType: 8, Settings: "{}"}})
 	},
-	"IDs": func(ctx context.Context, s *Store) {
-		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}}, {Statuses: []int32{2}}, {Key: "order 4711"}} {
+	"WriteLines": func(ctx context.Context, s *record.Store) {
+		_ = s.WriteLines(ctx, []store.Line{{Lease: "job-7", Term: 3}, {Lease: "job-8/1", Term: 4, LineState: store.LineState{Running: 2}}})
+	},
+	"IDs": func(ctx context.Context, s *record.Store) {
+		for _, f := range []record.Filter{{Types: []int32{7}, Statuses: []int32{0, 4}}, {Statuses: []int32{2}}, {Key: "order 4711"}} {
 			_, _ = s.IDs(ctx, f, 100)
 		}
 	},
-	"NextIDs": func(ctx context.Context, s *Store) {
-		for _, f := range []Filter{{Types: []int32{7}, Statuses: []int32{0, 4}, After: 3, Before: 9}, {Key: "order 4711", After: 3, Before: 9}} {
+	"NextIDs": func(ctx context.Context, s *record.Store) {
+		for _, f := range []record.Filter{{Types: []int32{7}, Statuses: []int32{0, 4}, After: 3, Before: 9}, {Key: "order 4711", After: 3, Before: 9}} {
 			_, _ = s.NextIDs(ctx, f, 100)
 		}
 	},
-	"CountLate": func(ctx context.Context, s *Store) {
+	"CountLate": func(ctx context.Context, s *record.Store) {
 		_, _, _ = s.CountLate(ctx, []int32{7, 8}, 1000, 100, map[int32][]int64{7: {41, 40}, 8: {3}})
 	},
-	"BesideJob": func(ctx context.Context, s *Store) { _, _ = s.BesideJob(ctx, 4, 7, "job-7") },
-	"Lines":     func(ctx context.Context, s *Store) { _, _ = s.Lines(ctx) },
-	"DropLines": func(ctx context.Context, s *Store) { _ = s.DropLines(ctx, 1000) },
-	"NoteAct": func(ctx context.Context, s *Store) {
-		_, _ = s.NoteAct(ctx, &Act{Actor: "mary", Verb: "cancel", Why: "a mistake", Jobs: []uint64{4, 5}, Detail: "{}", Changed: 2, Progress: Progress{Operation: 3}})
+	"BesideJob": func(ctx context.Context, s *record.Store) { _, _ = s.BesideJob(ctx, 4, 7, "job-7") },
+	"Lines":     func(ctx context.Context, s *record.Store) { _, _ = s.Lines(ctx) },
+	"DropLines": func(ctx context.Context, s *record.Store) { _ = s.DropLines(ctx, 1000) },
+	"NoteAct": func(ctx context.Context, s *record.Store) {
+		_, _ = s.NoteAct(ctx, &record.Act{Actor: "mary", Verb: "cancel", Why: "a mistake", Jobs: []uint64{4, 5}, Detail: "{}", Changed: 2, Progress: record.Progress{Operation: 3}})
 	},
-	"Acts": func(ctx context.Context, s *Store) {
-		_, _ = s.Acts(ctx, ActFilter{Job: 4, Types: []int32{7}, Actor: "mary", Operation: 3, Before: 9}, 100)
+	"Acts": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Acts(ctx, record.ActFilter{Job: 4, Types: []int32{7}, Actor: "mary", Operation: 3, Before: 9}, 100)
 	},
-	"Operations": func(ctx context.Context, s *Store) { _, _ = s.Operations(ctx, ActFilter{ID: 3, Open: true}, 100) },
-	"LockState":  func(ctx context.Context, s *Store) { _, _ = s.LockState(ctx, ids, Waiting) },
-	"LockMatching": func(ctx context.Context, s *Store) {
-		_, _ = s.LockMatching(ctx, ids, Filter{Types: []int32{7}, Statuses: []int32{0, 4}, Key: "a", DueTo: 9}, Waiting)
+	"Operations": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Operations(ctx, record.ActFilter{ID: 3, Open: true}, 100)
 	},
-	"InOneTransaction": func(ctx context.Context, s *Store) {
-		_ = s.InOneTransaction(ctx, func(s *Store) error { return s.DropEnded(ctx, []string{"at-000000000000"}) })
+	"LockState": func(ctx context.Context, s *record.Store) { _, _ = s.LockState(ctx, ids, store.Waiting) },
+	"LockMatching": func(ctx context.Context, s *record.Store) {
+		_, _ = s.LockMatching(ctx, ids, record.Filter{Types: []int32{7}, Statuses: []int32{0, 4}, Key: "a", DueTo: 9}, store.Waiting)
 	},
-	"ClaimOperation":   func(ctx context.Context, s *Store) { _, _ = s.ClaimOperation(ctx, 3, "me", 15) },
-	"AdvanceOperation": func(ctx context.Context, s *Store) { _, _ = s.AdvanceOperation(ctx, 3, "me", 0, 500) },
-	"CountOperation":   func(ctx context.Context, s *Store) { _ = s.CountOperation(ctx, 3, 400, 100, OperationDone) },
-	"SetOperation": func(ctx context.Context, s *Store) {
-		_, _ = s.SetOperation(ctx, 3, OperationOpen, OperationStopped)
+	"InOneTransaction": func(ctx context.Context, s *record.Store) {
+		_ = s.InOneTransaction(ctx, func(s *record.Store) error { return s.DropEnded(ctx, []string{"at-000000000000"}) })
 	},
-	"DeleteEnded": func(ctx context.Context, s *Store) { _, _ = s.DeleteEnded(ctx, ids) },
+	"ClaimOperation":   func(ctx context.Context, s *record.Store) { _, _ = s.ClaimOperation(ctx, 3, "me", 15) },
+	"AdvanceOperation": func(ctx context.Context, s *record.Store) { _, _ = s.AdvanceOperation(ctx, 3, "me", 0, 500) },
+	"CountOperation": func(ctx context.Context, s *record.Store) {
+		_ = s.CountOperation(ctx, 3, 400, 100, record.OperationDone)
+	},
+	"SetOperation": func(ctx context.Context, s *record.Store) {
+		_, _ = s.SetOperation(ctx, 3, record.OperationOpen, record.OperationStopped)
+	},
+	"DeleteEnded": func(ctx context.Context, s *record.Store) { _, _ = s.DeleteEnded(ctx, ids) },
 
-	"WriteStats": func(ctx context.Context, s *Store) {
-		state := StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
-		_ = s.WriteStats(ctx, []Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
+	"WriteStats": func(ctx context.Context, s *record.Store) {
+		state := record.StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
+		_ = s.WriteStats(ctx, []record.Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
 	},
-	"Activity":     func(ctx context.Context, s *Store) { _, _ = s.Activity(ctx, []int32{7, 8}, 1000, 2000) },
-	"Errors":       func(ctx context.Context, s *Store) { _, _ = s.Errors(ctx, []int32{7, 8}, 1000, 500) },
-	"Stats":        func(ctx context.Context, s *Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
-	"RollUp":       func(ctx context.Context, s *Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },
-	"RollUp, rows": func(ctx context.Context, s *Store) { _ = s.rollUp(ctx, 7, 3600, 3600) },
-	"DropStats":    func(ctx context.Context, s *Store) { _ = s.DropStats(ctx, 7, 1000) },
-	"TypesKnown":   func(ctx context.Context, s *Store) { _, _ = s.TypesKnown(ctx) },
-	"WriteTenures": func(ctx context.Context, s *Store) {
-		_ = s.WriteTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: Released}})
+	"Activity":     func(ctx context.Context, s *record.Store) { _, _ = s.Activity(ctx, []int32{7, 8}, 1000, 2000) },
+	"Errors":       func(ctx context.Context, s *record.Store) { _, _ = s.Errors(ctx, []int32{7, 8}, 1000, 500) },
+	"Stats":        func(ctx context.Context, s *record.Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
+	"RollUp":       func(ctx context.Context, s *record.Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },
+	"RollUp, rows": func(ctx context.Context, s *record.Store) { _ = record.SumUp(ctx, s, 7, 3600, 3600) },
+	"DropStats":    func(ctx context.Context, s *record.Store) { _ = s.DropStats(ctx, 7, 1000) },
+	"TypesKnown":   func(ctx context.Context, s *record.Store) { _, _ = s.TypesKnown(ctx) },
+	"WriteTenures": func(ctx context.Context, s *record.Store) {
+		_ = s.WriteTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 3, Owner: "me", Taken: 1000}, {Lease: "job-8/1", Term: 4, Owner: "me", Taken: 1000, Ended: 2000, How: record.Released}})
 	},
-	"ExpireTenures": func(ctx context.Context, s *Store) {
-		_ = s.ExpireTenures(ctx, []Tenure{{Lease: "job-7", Term: 3, Taken: 1000}, {Lease: "job-8/1", Term: 4, Taken: 2000}})
+	"ExpireTenures": func(ctx context.Context, s *record.Store) {
+		_ = s.ExpireTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 3, Taken: 1000}, {Lease: "job-8/1", Term: 4, Taken: 2000}})
 	},
-	"Tenures": func(ctx context.Context, s *Store) {
-		_, _ = s.Tenures(ctx, TenureFilter{From: 1000, Before: 2000, Most: 100})
+	"Tenures": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Tenures(ctx, record.TenureFilter{From: 1000, Before: 2000, Most: 100})
 	},
-	"Tenures of": func(ctx context.Context, s *Store) {
-		_, _ = s.Tenures(ctx, TenureFilter{Types: []int32{7}, From: 1000, Before: 2000, Most: 100})
+	"Tenures of": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Tenures(ctx, record.TenureFilter{Types: []int32{7}, From: 1000, Before: 2000, Most: 100})
 	},
-	"DropTenures":      func(ctx context.Context, s *Store) { _ = s.DropTenures(ctx, 1000) },
-	"HaveWork":         func(ctx context.Context, s *Store) { _, _ = s.HaveWork(ctx, []int32{7, 8}) },
-	"HaveWork, of all": func(ctx context.Context, s *Store) { _, _ = s.HaveWork(ctx, nil) },
-	"LayDown":          func(ctx context.Context, s *Store) { _ = s.LayDown(ctx, "job-7", "me") },
-	"Wake":             func(ctx context.Context, s *Store) { _ = s.Wake(ctx, []string{"job-7", "job-8"}) },
-	"KnownTypes":       func(ctx context.Context, s *Store) { _, _ = s.KnownTypes(ctx) },
-	"TypeNames":        func(ctx context.Context, s *Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
-	"TypeLeases":       func(ctx context.Context, s *Store) { _, _ = s.TypeLeases(ctx, 3600) },
-	"FinishThrough": func(ctx context.Context, s *Store) {
+	"DropTenures":      func(ctx context.Context, s *record.Store) { _ = s.DropTenures(ctx, 1000) },
+	"HaveWork":         func(ctx context.Context, s *record.Store) { _, _ = s.HaveWork(ctx, []int32{7, 8}) },
+	"HaveWork, of all": func(ctx context.Context, s *record.Store) { _, _ = s.HaveWork(ctx, nil) },
+	"LayDown":          func(ctx context.Context, s *record.Store) { _ = s.LayDown(ctx, "job-7", "me") },
+	"Wake":             func(ctx context.Context, s *record.Store) { _ = s.Wake(ctx, []string{"job-7", "job-8"}) },
+	"KnownTypes":       func(ctx context.Context, s *record.Store) { _, _ = s.KnownTypes(ctx) },
+	"TypeNames":        func(ctx context.Context, s *record.Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
+	"TypeLeases":       func(ctx context.Context, s *record.Store) { _, _ = s.TypeLeases(ctx, 3600) },
+	"FinishThrough": func(ctx context.Context, s *record.Store) {
 		_, _ = s.FinishThrough(ctx, s.Handle().(conn.Handle), 1, 9, 2, 1)
 	},
-	"Paused":      func(ctx context.Context, s *Store) { _, _ = s.Paused(ctx) },
-	"SetProgress": func(ctx context.Context, s *Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
-	"SetResult":   func(ctx context.Context, s *Store) { _, _ = s.SetResult(ctx, 1, 9, 2, "done") },
-	"Standings":   func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, ids) },
-	"Settle":      func(ctx context.Context, s *Store) { _, _ = s.Settle(ctx, ids, Final{9, 2, 1}) },
-	"FirstOfKeys": func(ctx context.Context, s *Store) {
+	"Paused":      func(ctx context.Context, s *record.Store) { _, _ = s.Paused(ctx) },
+	"SetProgress": func(ctx context.Context, s *record.Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
+	"SetResult":   func(ctx context.Context, s *record.Store) { _, _ = s.SetResult(ctx, 1, 9, 2, "done") },
+	"Standings":   func(ctx context.Context, s *record.Store) { _, _ = s.Standings(ctx, ids) },
+	"Settle":      func(ctx context.Context, s *record.Store) { _, _ = s.Settle(ctx, ids, store.Final{9, 2, 1}) },
+	"FirstOfKeys": func(ctx context.Context, s *record.Store) {
 		_, _ = s.FirstOfKeys(ctx, 7, []string{"a", "b", "c", "d"}, 3, 1000, 5)
 	},
-	"GivenUpJobs": func(ctx context.Context, s *Store) { _, _ = s.GivenUpJobs(ctx, 7, true, 1, 2, 3, 100) },
-	"InState":     func(ctx context.Context, s *Store) { _, _ = s.InState(ctx, ids, InFlight) },
-	"Indexes": func(ctx context.Context, s *Store) {
+	"GivenUpJobs": func(ctx context.Context, s *record.Store) { _, _ = s.GivenUpJobs(ctx, 7, true, 1, 2, 3, 100) },
+	"InState":     func(ctx context.Context, s *record.Store) { _, _ = s.InState(ctx, ids, store.InFlight) },
+	"Indexes": func(ctx context.Context, s *record.Store) {
 		_, _ = s.Indexes(ctx, []string{s.Tables.Jobs, s.Tables.Leases})
 	},
-	"JobsOfKey":  func(ctx context.Context, s *Store) { _, _ = s.JobsOfKey(ctx, 7, "a", Pending) },
-	"KeepLeases": func(ctx context.Context, s *Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
-	"KeepLeases and numbers": func(ctx context.Context, s *Store) {
+	"JobsOfKey":  func(ctx context.Context, s *record.Store) { _, _ = s.JobsOfKey(ctx, 7, "a", store.Pending) },
+	"KeepLeases": func(ctx context.Context, s *record.Store) { _, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, nil) },
+	"KeepLeases and numbers": func(ctx context.Context, s *record.Store) {
 		_, _ = s.KeepLeases(ctx, leases, []string{"me"}, 10, map[string]int{"b": 3, "a": 2})
 	},
-	"List": func(ctx context.Context, s *Store) {
-		_, _ = s.List(ctx, Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
+	"List": func(ctx context.Context, s *record.Store) {
+		_, _ = s.List(ctx, record.Filter{IDs: ids, Types: []int32{7}, Statuses: []int32{0}, Key: "a", DueTo: 9, Before: 9}, 10)
 	},
-	"RunningOfKeys": func(ctx context.Context, s *Store) {
+	"RunningOfKeys": func(ctx context.Context, s *record.Store) {
 		_, _ = s.RunningOfKeys(ctx, 7, []string{"a", "b", "c"}, []int64{8, 9})
 	},
-	"WriteRestKeys": func(ctx context.Context, s *Store) {
+	"WriteRestKeys": func(ctx context.Context, s *record.Store) {
 		_ = s.WriteRestKeys(ctx, "rest-7-64", 2, 1, []string{"a", "b", "a"})
 	},
-	"RestKeys":     func(ctx context.Context, s *Store) { _, _ = s.RestKeys(ctx, []string{"rest-7-64", "rest-7/1-65"}) },
-	"DropRestKeys": func(ctx context.Context, s *Store) { _ = s.DropRestKeys(ctx, "rest-7-64", 2) },
-	"Fleet":        func(ctx context.Context, s *Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
-	"MoveLease":    func(ctx context.Context, s *Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
-	"Layout":       func(ctx context.Context, s *Store) { _, _ = s.Layout(ctx, 7) },
-	"SetLayout":    func(ctx context.Context, s *Store) { _, _ = s.SetLayout(ctx, 7, 1026, 2052) },
-	"MakeClosed":   func(ctx context.Context, s *Store) { _ = s.MakeClosed(ctx, leases, 1028) },
-	"CloseLeases":  func(ctx context.Context, s *Store) { _ = s.CloseLeases(ctx, leases, 1028) },
-	"CloseLease":   func(ctx context.Context, s *Store) { _ = s.CloseLease(ctx, "a", "me", 1028) },
-	"OpenLeases":   func(ctx context.Context, s *Store) { _ = s.OpenLeases(ctx, leases, 1028, 9) },
-	"Holdings":     func(ctx context.Context, s *Store) { _, _, _ = s.Holdings(ctx, []string{"job-", "at-"}) },
-	"NoteRunning":  func(ctx context.Context, s *Store) { _ = s.NoteRunning(ctx, "a", "me", 10, 3) },
-	"DropLease":    func(ctx context.Context, s *Store) { _ = s.DropLease(ctx, "a", "me") },
-	"EndedLeases":  func(ctx context.Context, s *Store) { _, _ = s.EndedLeases(ctx, []string{"at-"}) },
-	"DropEnded":    func(ctx context.Context, s *Store) { _ = s.DropEnded(ctx, leases) },
-	"Look":         func(ctx context.Context, s *Store) { _ = s.Look(ctx) },
-	"LogAttempts":  func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 3)) },
-	"MakeLeases":   func(ctx context.Context, s *Store) { _ = s.MakeLeases(ctx, leases) },
-	"Mark": func(ctx context.Context, s *Store) {
-		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
+	"RestKeys": func(ctx context.Context, s *record.Store) {
+		_, _ = s.RestKeys(ctx, []string{"rest-7-64", "rest-7/1-65"})
 	},
-	"Mark Lost": func(ctx context.Context, s *Store) {
-		_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: 8, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
+	"DropRestKeys": func(ctx context.Context, s *record.Store) { _ = s.DropRestKeys(ctx, "rest-7-64", 2) },
+	"Fleet":        func(ctx context.Context, s *record.Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
+	"MoveLease":    func(ctx context.Context, s *record.Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
+	"Layout":       func(ctx context.Context, s *record.Store) { _, _ = s.Layout(ctx, 7) },
+	"SetLayout":    func(ctx context.Context, s *record.Store) { _, _ = s.SetLayout(ctx, 7, 1026, 2052) },
+	"MakeClosed":   func(ctx context.Context, s *record.Store) { _ = s.MakeClosed(ctx, leases, 1028) },
+	"CloseLeases":  func(ctx context.Context, s *record.Store) { _ = s.CloseLeases(ctx, leases, 1028) },
+	"CloseLease":   func(ctx context.Context, s *record.Store) { _ = s.CloseLease(ctx, "a", "me", 1028) },
+	"OpenLeases":   func(ctx context.Context, s *record.Store) { _ = s.OpenLeases(ctx, leases, 1028, 9) },
+	"Holdings":     func(ctx context.Context, s *record.Store) { _, _, _ = s.Holdings(ctx, []string{"job-", "at-"}) },
+	"NoteRunning":  func(ctx context.Context, s *record.Store) { _ = s.NoteRunning(ctx, "a", "me", 10, 3) },
+	"DropLease":    func(ctx context.Context, s *record.Store) { _ = s.DropLease(ctx, "a", "me") },
+	"EndedLeases":  func(ctx context.Context, s *record.Store) { _, _ = s.EndedLeases(ctx, []string{"at-"}) },
+	"DropEnded":    func(ctx context.Context, s *record.Store) { _ = s.DropEnded(ctx, leases) },
+	"Look":         func(ctx context.Context, s *record.Store) { _ = s.Look(ctx) },
+	"LogAttempts":  func(ctx context.Context, s *record.Store) { _ = s.LogAttempts(ctx, make([]store.Attempt, 3)) },
+	"MakeLeases":   func(ctx context.Context, s *record.Store) { _ = s.MakeLeases(ctx, leases) },
+	"Mark": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, store.Version{Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 	},
-	"MarkedRows":      func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
-	"Unlocked":        func(ctx context.Context, s *Store) { _, _ = s.Unlocked(ctx, ids) },
-	"LongParams":      func(ctx context.Context, s *Store) { _, _ = s.LongParams(ctx, ids, 9) },
-	"Newest":          func(ctx context.Context, s *Store) { _, _, _ = s.Newest(ctx) },
-	"Page":            func(ctx context.Context, s *Store) { _, _ = s.Page(ctx, 7, Shard{}, places(), 3, 100) },
-	"Pause":           func(ctx context.Context, s *Store) { _, _ = s.Pause(ctx, 7) },
-	"PauseUntil":      func(ctx context.Context, s *Store) { _, _ = s.PauseUntil(ctx, 7, 1_700_000_000) },
-	"EndPauses":       func(ctx context.Context, s *Store) { _, _ = s.EndPauses(ctx, []int32{7, 8}) },
-	"PausedTypes":     func(ctx context.Context, s *Store) { _, _ = s.PausedTypes(ctx) },
-	"AbandonLeases":   func(ctx context.Context, s *Store) { _ = s.AbandonLeases(ctx, leases, "me") },
-	"ReleaseLease":    func(ctx context.Context, s *Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
-	"BreakLease":      func(ctx context.Context, s *Store) { _, _ = s.BreakLease(ctx, "a", "me") },
-	"Reschedule":      func(ctx context.Context, s *Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
-	"Resume":          func(ctx context.Context, s *Store) { _, _ = s.Resume(ctx, 7) },
-	"SetLimits":       func(ctx context.Context, s *Store) { _, _ = s.SetLimits(ctx, 7, Limits{Workers: 3, Rate: 2.5}) },
-	"Retry":           func(ctx context.Context, s *Store) { _, _, _ = s.Retry(ctx, ids) },
-	"RetryWith":       func(ctx context.Context, s *Store) { _, _, _ = s.RetryWith(ctx, ids, "{}") },
-	"SeeLeases":       func(ctx context.Context, s *Store) { _, _ = s.SeeLeases(ctx, leases) },
-	"SetParams":       func(ctx context.Context, s *Store) { _, _ = s.SetParams(ctx, ids, "{}") },
-	"SetPriority":     func(ctx context.Context, s *Store) { _, _ = s.SetPriority(ctx, ids, 2) },
-	"SweepAll":        func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
-	"Tail":            func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, wanted, 3, 100) },
-	"Tail Taken":      func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 5, []Gap{{1, 2}}, nil, 3, 100) },
-	"ClampPriorities": func(ctx context.Context, s *Store) { _ = s.ClampPriorities(ctx, []int32{7}) },
-	"TakeLeases":      func(ctx context.Context, s *Store) { _, _ = s.TakeLeases(ctx, leases, "me", 1, 10, false) },
+	"Mark Lost": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Mark(ctx, ids, 1_700_000_000, store.Version{Term: 8, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
+	},
+	"MarkedRows":    func(ctx context.Context, s *record.Store) { _, _ = s.MarkedRows(ctx, ids, 9) },
+	"Unlocked":      func(ctx context.Context, s *record.Store) { _, _ = s.Unlocked(ctx, ids) },
+	"LongParams":    func(ctx context.Context, s *record.Store) { _, _ = s.LongParams(ctx, ids, 9) },
+	"Newest":        func(ctx context.Context, s *record.Store) { _, _, _ = s.Newest(ctx) },
+	"Page":          func(ctx context.Context, s *record.Store) { _, _ = s.Page(ctx, 7, store.Shard{}, places(), 3, 100) },
+	"Pause":         func(ctx context.Context, s *record.Store) { _, _ = s.Pause(ctx, 7) },
+	"PauseUntil":    func(ctx context.Context, s *record.Store) { _, _ = s.PauseUntil(ctx, 7, 1_700_000_000) },
+	"EndPauses":     func(ctx context.Context, s *record.Store) { _, _ = s.EndPauses(ctx, []int32{7, 8}) },
+	"PausedTypes":   func(ctx context.Context, s *record.Store) { _, _ = s.PausedTypes(ctx) },
+	"AbandonLeases": func(ctx context.Context, s *record.Store) { _ = s.AbandonLeases(ctx, leases, "me") },
+	"ReleaseLease":  func(ctx context.Context, s *record.Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
+	"BreakLease":    func(ctx context.Context, s *record.Store) { _, _ = s.BreakLease(ctx, "a", "me") },
+	"Reschedule":    func(ctx context.Context, s *record.Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
+	"Resume":        func(ctx context.Context, s *record.Store) { _, _ = s.Resume(ctx, 7) },
+	"SetLimits": func(ctx context.Context, s *record.Store) {
+		_, _ = s.SetLimits(ctx, 7, store.Limits{Workers: 3, Rate: 2.5})
+	},
+	"Retry":           func(ctx context.Context, s *record.Store) { _, _, _ = s.Retry(ctx, ids) },
+	"RetryWith":       func(ctx context.Context, s *record.Store) { _, _, _ = s.RetryWith(ctx, ids, "{}") },
+	"SeeLeases":       func(ctx context.Context, s *record.Store) { _, _ = s.SeeLeases(ctx, leases) },
+	"SetParams":       func(ctx context.Context, s *record.Store) { _, _ = s.SetParams(ctx, ids, "{}") },
+	"SetPriority":     func(ctx context.Context, s *record.Store) { _, _ = s.SetPriority(ctx, ids, 2) },
+	"SweepAll":        func(ctx context.Context, s *record.Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 100) },
+	"Tail":            func(ctx context.Context, s *record.Store) { _, _ = s.Tail(ctx, 5, []store.Gap{{1, 2}}, wanted, 3, 100) },
+	"Tail Taken":      func(ctx context.Context, s *record.Store) { _, _ = s.Tail(ctx, 5, []store.Gap{{1, 2}}, nil, 3, 100) },
+	"ClampPriorities": func(ctx context.Context, s *record.Store) { _ = s.ClampPriorities(ctx, []int32{7}) },
+	"TakeLeases":      func(ctx context.Context, s *record.Store) { _, _ = s.TakeLeases(ctx, leases, "me", 1, 10, false) },
 }
 
 // outcomes are the outcomes that Settle writes besides Final.
-var outcomes = map[string]Outcome{
-	"Again":      Again{9, 2, 3, 1.5, 1, 1},
-	"NotStarted": NotStarted{Version{9, 2, 1}},
-	"Died":       Died{Read: Version{Term: 8, Attempts: 3}, Term: 9, LostBefore: 2},
+var outcomes = map[string]store.Outcome{
+	"Again":      store.Again{9, 2, 3, 1.5, 1, 1},
+	"NotStarted": store.NotStarted{store.Version{9, 2, 1}},
+	"Died":       store.Died{Read: store.Version{Term: 8, Attempts: 3}, Term: 9, LostBefore: 2},
 }
 
 func init() {
 	for name, o := range outcomes {
-		verbs["Settle "+name] = func(ctx context.Context, s *Store) { _, _ = s.Settle(ctx, ids, o) }
+		verbs["Settle "+name] = func(ctx context.Context, s *record.Store) { _, _ = s.Settle(ctx, ids, o) }
 	}
 }
 
 var (
 	ids, leases = []uint64{1, 2}, []string{"a", "b"}
-	newJobs     = []NewJob{{Params: "{}", JobType: 7, MaxRetries: NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`, Group: "g"}}
-	another     = NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: NotSet}
-	long        = NewJob{Params: strings.Repeat("x", paramsMax+1), JobType: 7, MaxRetries: NotSet}
-	archived    = []Listed{
-		{Row: Row{ID: 4, Params: "{}", JobType: 7, Status: 1, CreateTime: 1000, MaxRetries: NotSet}, UpdateTime: 1001},
-		{Row: Row{ID: 5, Params: long.Params, JobType: 7, Status: 2, MaxRetries: 3, Key: "a", Extra: &Extra{Meta: "{}", Group: "b"}}, Progress: "half", Result: "done"},
+	newJobs     = []store.NewJob{{Params: "{}", JobType: 7, MaxRetries: store.NotSet}, {Params: "{}", JobType: 7, Delay: 1500, Key: "a", Unique: true, OrFinal: true, MaxRetries: 3, Meta: `{"a":"b"}`, Group: "g"}}
+	another     = store.NewJob{Params: "{}", JobType: 7, Priority: 1, Key: "b", Unique: true, OrFinal: true, MaxRetries: store.NotSet}
+	long        = store.NewJob{Params: strings.Repeat("x", store.ParamsMax+1), JobType: 7, MaxRetries: store.NotSet}
+	archived    = []record.Listed{
+		{Row: store.Row{ID: 4, Params: "{}", JobType: 7, Status: 1, CreateTime: 1000, MaxRetries: store.NotSet}, UpdateTime: 1001},
+		{Row: store.Row{ID: 5, Params: long.Params, JobType: 7, Status: 2, MaxRetries: 3, Key: "a", Extra: &store.Extra{Meta: "{}", Group: "b"}}, Progress: "half", Result: "done"},
 	}
-	wanted = []Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
+	wanted = []store.Wanted{{From: -1, Types: []int32{7}}, {From: 1, Types: []int32{8}}}
 )
 
-func places() (list []Place) {
-	for _, lane := range Lanes() {
-		list = append(list, Place{Lane: lane})
+func places() (list []store.Place) {
+	for _, lane := range store.Lanes() {
+		list = append(list, store.Place{Lane: lane})
 	}
 	return list
 }
@@ -322,9 +338,11 @@ func (r *recorder) QueryContext(ctx context.Context, query string, args ...any) 
 	return r.pool.QueryContext(ctx, query)
 }
 
-func storeOn(db conn.DB, d conn.Dialect, prefix string) *Store { return &Store{conn.On(db, d, prefix)} }
+func storeOn(db conn.DB, d conn.Dialect, prefix string) *record.Store {
+	return &record.Store{Store: store.Store{Sender: conn.On(db, d, prefix)}}
+}
 
-func sentBy(t *testing.T, d conn.Dialect, verb func(context.Context, *Store)) []statement {
+func sentBy(t *testing.T, d conn.Dialect, verb func(context.Context, *record.Store)) []statement {
 	t.Helper()
 	r := recording(t)
 	verb(t.Context(), storeOn(r, d, ""))
@@ -332,7 +350,7 @@ func sentBy(t *testing.T, d conn.Dialect, verb func(context.Context, *Store)) []
 }
 
 func TestEveryVerbsStatementsAreLookedAtHere(t *testing.T) {
-	send := reflect.TypeFor[*Store]()
+	send := reflect.TypeFor[*record.Store]()
 	for i := range send.NumMethod() {
 		m := send.Method(i)
 		takesContext := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
@@ -435,9 +453,9 @@ func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 }
 
 func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
-	for _, verb := range []func(context.Context, *Store){
-		func(ctx context.Context, s *Store) { _, _ = s.NextIDs(ctx, Filter{UpdatedTo: -5}, 9) },
-		func(ctx context.Context, s *Store) { _, _ = s.Count(ctx, nil, nil, -5) },
+	for _, verb := range []func(context.Context, *record.Store){
+		func(ctx context.Context, s *record.Store) { _, _ = s.NextIDs(ctx, record.Filter{UpdatedTo: -5}, 9) },
+		func(ctx context.Context, s *record.Store) { _, _ = s.Count(ctx, nil, nil, -5) },
 	} {
 		if text := sentBy(t, conn.MySQL, verb)[0].text; !strings.Contains(text, " < -5") {
 			t.Error(text)
@@ -447,8 +465,8 @@ func TestATimeBefore1970LimitsWhatIsRead(t *testing.T) {
 
 func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 	for earlier, counts := range map[int64]bool{0: false, 8: true} {
-		text := sentBy(t, conn.MySQL, func(ctx context.Context, s *Store) {
-			_, _ = s.Mark(ctx, ids, 1_700_000_000, Version{Term: earlier, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
+		text := sentBy(t, conn.MySQL, func(ctx context.Context, s *record.Store) {
+			_, _ = s.Mark(ctx, ids, 1_700_000_000, store.Version{Term: earlier, Attempts: 1, Changes: 1}, 9, 1_800_000_000_500)
 		})[0].text
 		if got := strings.Contains(text, "lost"); got != counts || !strings.Contains(text, fmt.Sprintf("AND term = %d AND", earlier)) {
 			t.Errorf("rows with term %d: %s", earlier, text)
@@ -458,7 +476,7 @@ func TestAMarkCountsALossOnlyWhereAnEarlierTermStood(t *testing.T) {
 
 func TestEveryOutcomeIsFencedByTheTermAndTheAttempt(t *testing.T) {
 	for _, name := range []string{"Settle", "FinishThrough", "Settle Again", "Settle NotStarted", "SetProgress", "SetResult"} {
-		if text := sentBy(t, conn.MySQL, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+pending) {
+		if text := sentBy(t, conn.MySQL, verbs[name])[0].text; !strings.Contains(text, "AND term = 9 AND attempts = 2 AND "+store.IsPending) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -472,8 +490,8 @@ func TestAMarkIsForTheVersionThatWasRead(t *testing.T) {
 
 func TestALongLogIsWrittenInPieces(t *testing.T) {
 	var written int
-	for _, s := range sentBy(t, conn.MySQL, func(ctx context.Context, s *Store) { _ = s.LogAttempts(ctx, make([]Attempt, 450)) }) {
-		if len(s.args) > 8*attemptRowsMax || len(s.args) != strings.Count(s.text, "?") {
+	for _, s := range sentBy(t, conn.MySQL, func(ctx context.Context, s *record.Store) { _ = s.LogAttempts(ctx, make([]store.Attempt, 450)) }) {
+		if len(s.args) > 8*store.AttemptRowsMax || len(s.args) != strings.Count(s.text, "?") {
 			t.Errorf("%d arguments for %d places", len(s.args), strings.Count(s.text, "?"))
 		}
 		written += len(s.args) / 8
@@ -484,30 +502,30 @@ func TestALongLogIsWrittenInPieces(t *testing.T) {
 }
 
 func TestToPostgreSQLAReadIsOneTextWhateverItsNumbers(t *testing.T) {
-	other := map[string]func(context.Context, *Store){
-		"MarkedRows": func(ctx context.Context, s *Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
-		"LongParams": func(ctx context.Context, s *Store) { _, _ = s.LongParams(ctx, []uint64{7}, 10) },
+	other := map[string]func(context.Context, *record.Store){
+		"MarkedRows": func(ctx context.Context, s *record.Store) { _, _ = s.MarkedRows(ctx, []uint64{7}, 10) },
+		"LongParams": func(ctx context.Context, s *record.Store) { _, _ = s.LongParams(ctx, []uint64{7}, 10) },
 		"Newest":     verbs["Newest"],
-		"Standings":  func(ctx context.Context, s *Store) { _, _ = s.Standings(ctx, []uint64{7}) },
-		"SweepAll":   func(ctx context.Context, s *Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
-		"Tail":       func(ctx context.Context, s *Store) { _, _ = s.Tail(ctx, 6, []Gap{{3, 4}}, wanted, 3, 99) },
-		"FirstOfKeys": func(ctx context.Context, s *Store) {
+		"Standings":  func(ctx context.Context, s *record.Store) { _, _ = s.Standings(ctx, []uint64{7}) },
+		"SweepAll":   func(ctx context.Context, s *record.Store) { _, _, _ = s.SweepAll(ctx, []int32{7, -8}, 3, 99) },
+		"Tail":       func(ctx context.Context, s *record.Store) { _, _ = s.Tail(ctx, 6, []store.Gap{{3, 4}}, wanted, 3, 99) },
+		"FirstOfKeys": func(ctx context.Context, s *record.Store) {
 			_, _ = s.FirstOfKeys(ctx, -8, []string{"x", "y", "z"}, 4, 2000, 6)
 		},
-		"Tail with gaps": func(ctx context.Context, s *Store) {
-			_, _ = s.Tail(ctx, 16, []Gap{{3, 4}, {6, 7}, {9, 9}, {11, 12}, {14, 14}}, wanted, 3, 99)
+		"Tail with gaps": func(ctx context.Context, s *record.Store) {
+			_, _ = s.Tail(ctx, 16, []store.Gap{{3, 4}, {6, 7}, {9, 9}, {11, 12}, {14, 14}}, wanted, 3, 99)
 		},
-		"Page": func(ctx context.Context, s *Store) {
+		"Page": func(ctx context.Context, s *record.Store) {
 			behind := places()
 			for i := range behind {
 				behind[i].ID, behind[i].StartTime = 5, 6
 			}
-			_, _ = s.Page(ctx, 7, Shard{}, behind, 3, 99)
+			_, _ = s.Page(ctx, 7, store.Shard{}, behind, 3, 99)
 		},
 	}
 	first := maps.Clone(verbs)
-	first["Tail with gaps"] = func(ctx context.Context, s *Store) {
-		_, _ = s.Tail(ctx, 8, []Gap{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}}, wanted, 3, 50)
+	first["Tail with gaps"] = func(ctx context.Context, s *record.Store) {
+		_, _ = s.Tail(ctx, 8, []store.Gap{{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}}, wanted, 3, 50)
 	}
 	for name, verb := range other {
 		a, b := sentBy(t, conn.PostgreSQL, first[name]), sentBy(t, conn.PostgreSQL, verb)

@@ -28,6 +28,9 @@ var conditions = map[State]string{
 	Ended:    "job_status IN (1, " + failed + ", " + cancelled + ")",
 }
 
+// Condition writes the condition that a row is in the state.
+func (s State) Condition() string { return conditions[s] }
+
 // waiting is the condition that a row is pending and nobody has it in flight.
 const waiting = pending + " AND term = 0"
 
@@ -40,7 +43,7 @@ const waiting = pending + " AND term = 0"
 func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state State) ([]uint64, error) {
 	args := s.Arguments()
 	ids, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE job_key = %s AND job_type = %s AND %s",
-		s.Tables.Jobs, s.ByKey, args.Value(key), args.Value(jobType), conditions[state])), args.List...)
+		s.Tables.Jobs, s.ByKey, args.Value(key), args.Value(jobType), state.Condition())), args.List...)
 	slices.Sort(ids)
 	return ids, conn.Wrap("find the jobs of the key", err)
 }
@@ -50,10 +53,22 @@ func (s *Store) JobsOfKey(ctx context.Context, jobType int32, key string, state 
 func (s *Store) InState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
 	args := s.Arguments()
 	found, err := conn.Read(ctx, s, conn.Column[uint64],
-		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s%s", s.Tables.Jobs, s.ByPrimary, args.In(ids), conditions[state], s.Current())),
+		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s%s", s.Tables.Jobs, s.ByPrimary, args.In(ids), state.Condition(), s.Current())),
 		args.List...)
 	slices.Sort(found)
 	return found, conn.Wrap("state of jobs", err)
+}
+
+// LockState reads which of the rows are in the state, in ascending order, and locks them until the end of the transaction.
+func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := s.Arguments()
+	found, err := conn.Read(ctx, s, conn.Column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.Tables.Jobs, s.ByPrimary, args.In(ids), state.Condition(), s.ForUpdate),
+		args.List...)
+	return found, conn.Wrap("lock jobs", err)
 }
 
 // Cancel ends pending rows, in flight or not. If a run is under way, its outcome finds the row final and is dropped.
@@ -80,7 +95,7 @@ func (s *Store) SetParams(ctx context.Context, ids []uint64, params string) (int
 }
 
 func setParams(args *conn.Arguments, params string) string {
-	short, long := inColumns(params)
+	short, long := InColumns(params)
 	return fmt.Sprintf("params = %s, long_params = %s", args.Value(short), args.OrNull(long))
 }
 
@@ -174,7 +189,7 @@ func (s *Store) retryFree(
 		return 0, nil, nil
 	}
 	err = conn.UndoAlone(ctx, s, claim, func() (err error) {
-		changed, err = s.change(ctx, "retry jobs", ids, conditions[GivenUp], func(args *conn.Arguments) string {
+		changed, err = s.change(ctx, "retry jobs", ids, GivenUp.Condition(), func(args *conn.Arguments) string {
 			return alsoSet(args) +
 				fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, %s, %s", s.NowSecond, withKeyBack, changedAnyway)
 		})
@@ -217,7 +232,7 @@ func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 		"FROM %s %s "+
 		"WHERE %s AND %s "+
 		"ORDER BY id%s",
-		isUnique, s.Tables.Jobs, s.ByPrimary, args.In(ids), conditions[GivenUp], s.ForUpdate)
+		IsUnique, s.Tables.Jobs, s.ByPrimary, args.In(ids), GivenUp.Condition(), s.ForUpdate)
 	var rows []keyed
 	err := s.InSpiteOfDeadlocks(func() (err error) {
 		rows, err = conn.Read(ctx, s, conn.Each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique, &k.bears} }), query, args.List...)
@@ -266,10 +281,6 @@ func (s *Store) GivenUpJobs(ctx context.Context, jobType int32, cancelled bool, 
 	return ids, conn.Wrap("jobs to retry", err)
 }
 
-// pauseEnd is when a pause ends, in unix seconds; 0: it lasts, or there is none. Versions that know no end leave one behind when they
-// resume a type. If it had passed when the type was paused again, it is not the end of that pause.
-const pauseEnd = "CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END"
-
 // pauseOver is the condition that the pause of a type has ended, by the database's clock.
 func (s *Store) pauseOver() string {
 	return "paused_until > paused_at AND paused_until <= " + s.NowSecond
@@ -308,7 +319,7 @@ func (s *Store) PauseUntil(ctx context.Context, jobType int32, until int64) (cha
 func (s *Store) EndPauses(ctx context.Context, types []int32) (ended int, err error) {
 	ended, err = conn.Exec(ctx, s,
 		fmt.Sprintf("%s %s %s SET paused_at = NULL, paused_until = NULL WHERE %s AND %s",
-			s.Updates, s.Tables.Types, s.ByPrimary, s.rowsOf(types), s.pauseOver()))
+			s.Updates, s.Tables.Types, s.ByPrimary, s.RowsOf(types), s.pauseOver()))
 	return ended, conn.Wrap("end pauses", err)
 }
 

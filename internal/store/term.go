@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// LeasePrefix stands before a job type in the name of its lease.
+const LeasePrefix = "job-"
+
 // shardsMost is how many shards a job type may have. The same number stands in share.MostShards.
 const shardsMost = 64
 

@@ -98,15 +98,15 @@ func (s *Store) ownerOfKey(ctx context.Context, job *NewJob, locking string) ([]
 //
 // It stands in changes because earlier versions take and retry rows, too. They neither see it nor lose it: where they retry the row, it
 // runs without its key, as it did before.
-const keyTaken = 1 << 30
+const KeyTaken = 1 << 30
 
 // The words of statements for that. A row whose key is back counts one more change than before it was taken, so its version is a new one.
 var (
-	isUnique = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", keyTaken)
+	IsUnique = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", KeyTaken)
 	// In sessions with sql_mode ORACLE, there is no %.
-	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", keyTaken)
-	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, keyTaken)
-	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", keyTaken)
+	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", KeyTaken)
+	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, KeyTaken)
+	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", KeyTaken)
 	changedAnyway = fmt.Sprintf("changes = %s + 1", ownChanges)
 )
 
@@ -450,9 +450,9 @@ func (s *Store) replace(ctx context.Context, ids []uint64, jobs []NewJob) (int, 
 			}
 		}
 		long := "NULL"
-		params := each(func(job *NewJob) string { short, _ := inColumns(job.Params); return args.Value(short) })
+		params := each(func(job *NewJob) string { short, _ := InColumns(job.Params); return args.Value(short) })
 		if anyLong(jobs) {
-			long = each(func(job *NewJob) string { _, long := inColumns(job.Params); return args.OrNull(long) })
+			long = each(func(job *NewJob) string { _, long := InColumns(job.Params); return args.OrNull(long) })
 		}
 		return fmt.Sprintf("params = %s, long_params = %s, start_time = %s, priority = %s, max_retries = NULLIF(%s, %d), meta = %s, "+
 			"job_status = 0, retries = 0, lost = 0, changes = changes + 1",
@@ -473,7 +473,7 @@ func (s *Store) waitingParams(ctx context.Context, ids []uint64) (map[uint64]str
 	args := s.Arguments()
 	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.id, &r.params} }),
 		s.FromPrimary(fmt.Sprintf("SELECT id, %s AS params FROM %s %s WHERE %s AND %s%s",
-			wholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), waiting, s.Current())), args.List...)
+			WholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), waiting, s.Current())), args.List...)
 	params := make(map[uint64]string, len(rows))
 	for _, r := range rows {
 		params[r.id] = r.params

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 const (
@@ -21,8 +21,8 @@ type LeaseLog struct {
 
 	mu      sync.Mutex
 	fresh   bool // something was noted since somebody asked
-	held    map[tenureName]store.Tenure
-	news    map[tenureName]store.Tenure // that are not written yet as they are
+	held    map[tenureName]record.Tenure
+	news    map[tenureName]record.Tenure // that are not written yet as they are
 	expired []expired
 	takings []taking // since they were taken last, in their order
 }
@@ -40,12 +40,12 @@ type taking struct {
 
 // expired is the note that the tenures before this one have ended without a word, unless there was one.
 type expired struct {
-	by store.Tenure
+	by record.Tenure
 	at time.Time // when it is to be written
 }
 
 func NewLeaseLog() *LeaseLog {
-	return &LeaseLog{came: make(chan struct{}, 1), held: map[tenureName]store.Tenure{}, news: map[tenureName]store.Tenure{}}
+	return &LeaseLog{came: make(chan struct{}, 1), held: map[tenureName]record.Tenure{}, news: map[tenureName]record.Tenure{}}
 }
 
 // Taken notes that a line got its lease, at a moment of the database's clock in milliseconds.
@@ -53,7 +53,7 @@ func (l *LeaseLog) Taken(line Line, term int64, owner string, now int64) {
 	if l == nil {
 		return
 	}
-	name, t := tenureName{line.Lease(), term}, store.Tenure{Lease: line.Lease(), Term: term, Owner: owner, Taken: now}
+	name, t := tenureName{line.Lease(), term}, record.Tenure{Lease: line.Lease(), Term: term, Owner: owner, Taken: now}
 	l.mu.Lock()
 	l.held[name] = t
 	l.note(name, t)
@@ -81,7 +81,7 @@ func (l *LeaseLog) Ended(lease string, term int64, how string, now int64) {
 	ground.Signal(l.came)
 }
 
-func (l *LeaseLog) note(name tenureName, t store.Tenure) {
+func (l *LeaseLog) note(name tenureName, t record.Tenure) {
 	l.fresh = true
 	if _, there := l.news[name]; there || len(l.news) < newsMax {
 		l.news[name] = t
@@ -97,17 +97,17 @@ func (l *LeaseLog) hasCome() (fresh bool) {
 }
 
 // take takes what is to be written by now, and which lines have got leases.
-func (l *LeaseLog) take(now time.Time) (news map[tenureName]store.Tenure, old []expired, takings []taking) {
+func (l *LeaseLog) take(now time.Time) (news map[tenureName]record.Tenure, old []expired, takings []taking) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news, l.news = l.news, map[tenureName]store.Tenure{}
+	news, l.news = l.news, map[tenureName]record.Tenure{}
 	old, l.expired = ground.Divide(l.expired, func(e expired) bool { return !e.at.After(now) })
 	takings, l.takings = l.takings, nil
 	return news, old, takings
 }
 
 // back puts back what could not be written. What was noted since is newer.
-func (l *LeaseLog) back(news map[tenureName]store.Tenure, old []expired) {
+func (l *LeaseLog) back(news map[tenureName]record.Tenure, old []expired) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, t := range news {

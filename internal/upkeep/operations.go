@@ -9,7 +9,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bulk"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // operations carries out the operations on many jobs that somebody has asked for, unless another process does.
 type operations struct {
 	*Base
-	table    *store.Store
+	table    *record.Store
 	worker   func() string
 	looks    ground.Looks
 	busy     chan struct{} // has a place for each operation that is carried out here
@@ -28,15 +28,15 @@ type operations struct {
 }
 
 // Operations is the task that carries out operations on many jobs. Each call of worker gives a name that nobody else has.
-func Operations(b *Base, table *store.Store, worker func() string) *Task {
+func Operations(b *Base, table *record.Store, worker func() string) *Task {
 	o := &operations{Base: b, table: table, worker: worker, busy: make(chan struct{}, operateMax)}
 	return &Task{Base: b, doing: "look for operations", first: operateEvery, every: operateEvery, do: o.look, last: o.carrying.Wait}
 }
 
 func (o *operations) look(ctx context.Context, _ Turn) (time.Duration, error) {
-	var open []store.Act
+	var open []record.Act
 	err := o.looks.Look(ctx, func(ctx context.Context) (err error) {
-		open, err = o.table.Operations(ctx, store.ActFilter{Open: true}, 10*operateMax)
+		open, err = o.table.Operations(ctx, record.ActFilter{Open: true}, 10*operateMax)
 		return err
 	})
 	for _, act := range open {
@@ -55,7 +55,7 @@ func unheard(heard, now int64) bool {
 }
 
 // begin carries out an operation in a goroutine of its own, if there is room.
-func (o *operations) begin(ctx context.Context, act store.Act) {
+func (o *operations) begin(ctx context.Context, act record.Act) {
 	select {
 	case o.busy <- struct{}{}:
 	default:
@@ -68,9 +68,9 @@ func (o *operations) begin(ctx context.Context, act store.Act) {
 }
 
 func (o *operations) carry(ctx context.Context, id uint64) {
-	var last store.Act
+	var last record.Act
 	// Each try is a worker of its own, so none meets what an earlier one has left behind.
-	err := bulk.Carry(ctx, o.table, id, o.worker(), func(act store.Act) { last = act })
+	err := bulk.Carry(ctx, o.table, id, o.worker(), func(act record.Act) { last = act })
 	if err == nil {
 		o.Log.Info(o.About, fmt.Sprintf("operation %d of %s is done: %s, %d jobs changed, %d left as they were",
 			id, last.Actor, last.Verb, last.Changed, last.Skipped))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 )
 
@@ -24,14 +24,14 @@ const (
 // OrphansMax is how many jobs are counted, of each type.
 const OrphansMax = 10_000
 
-// Unrun is what the look for orphans needs of the tables. *store.Store has it.
+// Unrun is what the look for orphans needs of the tables. *record.Store has it.
 type Unrun interface {
-	TypeLeases(ctx context.Context, lately int64) ([]store.TypeLease, error)
+	TypeLeases(ctx context.Context, lately int64) ([]record.TypeLease, error)
 	OtherTypes(ctx context.Context, known []int32, limit int) ([]int32, error)
 	CountDue(ctx context.Context, jobType int32, before int64, upTo uint64, limit int) (int, error)
 }
 
-// Names are what job types are called. *store.Store has them.
+// Names are what job types are called. *record.Store has them.
 type Names interface {
 	TypeNames(ctx context.Context, types []int32) (map[int32]string, error)
 }
@@ -80,9 +80,9 @@ func (o *orphans) look(context.Context, Turn) (time.Duration, error) {
 
 // otherTypes are the types that nobody has worked lately, with the names of those that have one.
 func (o *orphans) otherTypes() (others []int32, names map[int32]string, err error) {
-	var leases []store.TypeLease
+	var leases []record.TypeLease
 	err = o.looks.Look(o.Holding(), func(ctx context.Context) (err error) {
-		leases, err = o.table.TypeLeases(ctx, int64(store.UnrunAfter/time.Second))
+		leases, err = o.table.TypeLeases(ctx, int64(record.UnrunAfter/time.Second))
 		return err
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *orphans) count(jobType int32, before int64, upTo uint64) (n int, err er
 }
 
 // workedTypes are the types that this instance works, or another one did lately.
-func (o *orphans) workedTypes(leases []store.TypeLease) (types []int32) {
+func (o *orphans) workedTypes(leases []record.TypeLease) (types []int32) {
 	for _, l := range o.Lines() {
 		types = append(types, l.JobType())
 	}
@@ -150,5 +150,5 @@ func orphansText(jobType int32, name string, n int) string {
 		hint = " (0 is that of a job that was added without a JobType)"
 	}
 	return fmt.Sprintf("%s of %s %s in vain: no instance has run this type%s in the last %d hours; give a Runner a configuration for it, or cancel them",
-		ground.JobsText(n, OrphansMax), ground.TypeText(jobType, name), wait, hint, store.UnrunAfter/time.Hour)
+		ground.JobsText(n, OrphansMax), ground.TypeText(jobType, name), wait, hint, record.UnrunAfter/time.Hour)
 }

@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 )
 
 // unrun is a table in which each type has the same number of overdue jobs, but for one that has none.
 type unrun struct {
-	leases []store.TypeLease
+	leases []record.TypeLease
 	others []int32
 	none   int32
 	jobs   int
 	known  []int32 // what it was told
 }
 
-func (u *unrun) TypeLeases(context.Context, int64) ([]store.TypeLease, error) { return u.leases, nil }
+func (u *unrun) TypeLeases(context.Context, int64) ([]record.TypeLease, error) { return u.leases, nil }
 
 func (u *unrun) OtherTypes(_ context.Context, known []int32, limit int) ([]int32, error) {
 	u.known = known
@@ -52,7 +52,7 @@ func orphansLog(t *testing.T, u *unrun, l *fakeLine) []string {
 }
 
 func TestTypesThatAreRunSomewhereAreKnown(t *testing.T) {
-	u := &unrun{leases: []store.TypeLease{{JobType: 4, Lately: true}, {JobType: 5}}}
+	u := &unrun{leases: []record.TypeLease{{JobType: 4, Lately: true}, {JobType: 5}}}
 	if lines := orphansLog(t, u, &fakeLine{jobType: 1}); len(lines) != 0 || !slices.Equal(u.known, []int32{1, 4}) {
 		t.Errorf("known are %v; said: %q", u.known, lines)
 	}

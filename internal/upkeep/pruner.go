@@ -8,7 +8,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -20,12 +20,12 @@ const (
 	keptEvery = 24 * time.Hour
 )
 
-// Deletes is what a pruner needs of the tables to delete rows that have outlived their time. *store.Store has it.
+// Deletes is what a pruner needs of the tables to delete rows that have outlived their time. *record.Store has it.
 type Deletes interface {
 	hidden.Rows
-	FindOld(ctx context.Context, old store.Old, after uint64, limit int) (store.OldPage, error)
-	DeleteOld(ctx context.Context, old store.Old, page store.OldPage, steps store.Steps) (store.Deletion, error)
-	DeleteStrays(ctx context.Context, page store.OldPage, steps store.Steps) (store.Deletion, error)
+	FindOld(ctx context.Context, old record.Old, after uint64, limit int) (record.OldPage, error)
+	DeleteOld(ctx context.Context, old record.Old, page record.OldPage, steps record.Steps) (record.Deletion, error)
+	DeleteStrays(ctx context.Context, page record.OldPage, steps record.Steps) (record.Deletion, error)
 	Span(ctx context.Context) (first, last uint64, err error)
 }
 

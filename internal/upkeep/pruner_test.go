@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -38,16 +39,16 @@ type growing struct {
 	turns   *turns
 }
 
-func (g *growing) List(_ context.Context, f store.Filter, _ int) (rows []store.Listed, err error) {
+func (g *growing) List(_ context.Context, f record.Filter, _ int) (rows []record.Listed, err error) {
 	for _, id := range f.IDs {
-		rows = append(rows, store.Listed{Row: store.Row{ID: id, JobType: 1, Status: int16(g.status), MaxRetries: store.NotSet}})
+		rows = append(rows, record.Listed{Row: store.Row{ID: id, JobType: 1, Status: int16(g.status), MaxRetries: store.NotSet}})
 	}
 	return rows, nil
 }
 
 func (g *growing) AttemptsOf(context.Context, []uint64) ([]store.Attempt, error) { return nil, nil }
 
-func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit int) (page store.OldPage, err error) {
+func (g *growing) FindOld(_ context.Context, old record.Old, after uint64, limit int) (page record.OldPage, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked = append(g.asked, limit)
@@ -57,7 +58,7 @@ func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit 
 			continue
 		}
 		at := g.began.Add(time.Duration(id) * g.interval()).Unix()
-		page.Rows = append(page.Rows, store.Aged{ID: id, JobType: 1, Status: g.status, Created: at, Written: at})
+		page.Rows = append(page.Rows, record.Aged{ID: id, JobType: 1, Status: g.status, Created: at, Written: at})
 		if before, named := old.Before[g.status]; named && at < before && slices.Contains(old.Types, 1) {
 			page.Old = append(page.Old, id)
 		}
@@ -67,7 +68,7 @@ func (g *growing) FindOld(_ context.Context, old store.Old, after uint64, limit 
 	return page, nil
 }
 
-func (g *growing) DeleteOld(ctx context.Context, _ store.Old, page store.OldPage, steps store.Steps) (d store.Deletion, err error) {
+func (g *growing) DeleteOld(ctx context.Context, _ record.Old, page record.OldPage, steps record.Steps) (d record.Deletion, err error) {
 	if g.fails != nil {
 		if err := g.fails(); err != nil {
 			return d, err
@@ -99,12 +100,12 @@ func (g *growing) DeleteOld(ctx context.Context, _ store.Old, page store.OldPage
 }
 
 // DeleteStrays finds one more, as often as the test says.
-func (g *growing) DeleteStrays(context.Context, store.OldPage, store.Steps) (d store.Deletion, err error) {
+func (g *growing) DeleteStrays(context.Context, record.OldPage, record.Steps) (d record.Deletion, err error) {
 	time.Sleep(time.Millisecond)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.strays--
-	return store.Deletion{Strays: g.strays > 0}, nil
+	return record.Deletion{Strays: g.strays > 0}, nil
 }
 
 func (g *growing) Span(context.Context) (first, last uint64, err error) {
@@ -445,15 +446,15 @@ func TestRowsThatSeemToBeCreatedLaterEndNoWalk(t *testing.T) {
 		b, _ := baseOf(t, silent{})
 		now := time.Now()
 		w := &walk{pruner: &pruner{Base: b, times: map[int32]time.Duration{1: time.Hour}}}
-		at := func(ages ...time.Duration) (rows []store.Aged) {
+		at := func(ages ...time.Duration) (rows []record.Aged) {
 			for _, age := range ages {
-				rows = append(rows, store.Aged{Created: now.Add(-age).Unix()})
+				rows = append(rows, record.Aged{Created: now.Add(-age).Unix()})
 			}
 			return rows
 		}
 		const year = 365 * 24 * time.Hour
 		for _, c := range []struct {
-			rows []store.Aged
+			rows []record.Aged
 			want bool
 		}{
 			{at(time.Minute, time.Second), true},

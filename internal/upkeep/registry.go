@@ -8,15 +8,15 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Registry is the table that says what job types are called and how they are run. *store.Store has it.
+// Registry is the table that says what job types are called and how they are run. *record.Store has it.
 type Registry interface {
 	Names
-	NameTypes(ctx context.Context, given []store.TypeName) (others []store.TypeName, err error)
-	WriteSettings(ctx context.Context, given []store.TypeSettings) error
+	NameTypes(ctx context.Context, given []record.TypeName) (others []record.TypeName, err error)
+	WriteSettings(ctx context.Context, given []record.TypeSettings) error
 }
 
 const (
@@ -39,7 +39,7 @@ func Claim(ctx context.Context, table Registry, configs []queue_job.Config) (oth
 	statements, cancel := context.WithTimeout(ctx, nameMax)
 	defer cancel()
 	names := namesOf(configs)
-	var found []store.TypeName
+	var found []record.TypeName
 	for some := range slices.Chunk(names, namesTogether) {
 		types := make([]int32, len(some))
 		for i := range some {
@@ -51,7 +51,7 @@ func Claim(ctx context.Context, table Registry, configs []queue_job.Config) (oth
 		}
 		for _, t := range some {
 			if name := there[t.JobType]; name != "" && name != t.Name {
-				found = append(found, store.TypeName{JobType: t.JobType, Name: name})
+				found = append(found, record.TypeName{JobType: t.JobType, Name: name})
 			}
 		}
 	}
@@ -70,9 +70,9 @@ func Claim(ctx context.Context, table Registry, configs []queue_job.Config) (oth
 // Then is told which types turn out to be others', as Claim would have said. Statements are given up when patience ends.
 func Register(b *Base, table Registry, patience context.Context, configs []queue_job.Config, kept queue_job.Retention,
 	then func(ctx context.Context, others map[int32]error)) *Task {
-	names, settings := namesOf(configs), make([]store.TypeSettings, len(configs))
+	names, settings := namesOf(configs), make([]record.TypeSettings, len(configs))
 	for i, cfg := range configs {
-		settings[i] = store.TypeSettings{JobType: cfg.JobType, Settings: bridge.QueueJob.Settings(&cfg, &kept)}
+		settings[i] = record.TypeSettings{JobType: cfg.JobType, Settings: bridge.QueueJob.Settings(&cfg, &kept)}
 	}
 	again := ground.Backoff{First: registerFirst, Longest: registerAgain}
 	return &Task{Base: b, doing: "tell the job types", do: func(ctx context.Context, _ Turn) (time.Duration, error) {
@@ -90,20 +90,20 @@ func Register(b *Base, table Registry, patience context.Context, configs []queue
 	}}
 }
 
-func namesOf(configs []queue_job.Config) []store.TypeName {
-	names := make([]store.TypeName, len(configs))
+func namesOf(configs []queue_job.Config) []record.TypeName {
+	names := make([]record.TypeName, len(configs))
 	for i := range configs {
-		names[i] = store.TypeName{JobType: configs[i].JobType, Name: nameOf(&configs[i])}
+		names[i] = record.TypeName{JobType: configs[i].JobType, Name: nameOf(&configs[i])}
 	}
 	return names
 }
 
 // othersOf are the types whose name in the table is neither theirs nor the one that they had.
-func othersOf(configs []queue_job.Config, found []store.TypeName) (others map[int32]error) {
+func othersOf(configs []queue_job.Config, found []record.TypeName) (others map[int32]error) {
 	for _, other := range found {
 		for i := range configs {
 			cfg := &configs[i]
-			if cfg.JobType != other.JobType || cfg.RenamedFrom != "" && ground.Cut(cfg.RenamedFrom, store.NameMax) == other.Name {
+			if cfg.JobType != other.JobType || cfg.RenamedFrom != "" && ground.Cut(cfg.RenamedFrom, record.NameMax) == other.Name {
 				continue
 			}
 			if others == nil {
@@ -123,4 +123,4 @@ func otherNameText(cfg *queue_job.Config, name string) string {
 }
 
 // nameOf is what a type is called, as it stands in the table.
-func nameOf(cfg *queue_job.Config) string { return ground.Cut(cfg.ServiceName, store.NameMax) }
+func nameOf(cfg *queue_job.Config) string { return ground.Cut(cfg.ServiceName, record.NameMax) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -74,7 +75,7 @@ func TestALineTellsWhatHasChangedAndOnceAMinuteThatNothingHas(t *testing.T) {
 		}
 		after(40*time.Second, 0)
 		after(time.Minute, 1)
-		l.ran(store.StatState{Runs: map[string]int64{"retry": 1}})
+		l.ran(record.StatState{Runs: map[string]int64{"retry": 1}})
 		if last := after(10*time.Second, 1); last.Runs["retry"] != 1 {
 			t.Errorf("%+v", last)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 const (
@@ -23,11 +23,11 @@ const (
 	lastMax      = 2 * time.Second  // for the last writing
 )
 
-// History is what stats and roll-up need of the tables to write down what has run, and who had the leases. *store.Store has it.
+// History is what stats and roll-up need of the tables to write down what has run, and who had the leases. *record.Store has it.
 type History interface {
-	WriteStats(ctx context.Context, stats []store.Stat) error
-	WriteTenures(ctx context.Context, tenures []store.Tenure) error
-	ExpireTenures(ctx context.Context, taken []store.Tenure) error
+	WriteStats(ctx context.Context, stats []record.Stat) error
+	WriteTenures(ctx context.Context, tenures []record.Tenure) error
+	ExpireTenures(ctx context.Context, taken []record.Tenure) error
 	RollUp(ctx context.Context, jobType int32, from, before, seconds int64) (begin int64, found bool, err error)
 	DropStats(ctx context.Context, jobType int32, before int64) error
 	DropTenures(ctx context.Context, before int64) error
@@ -63,7 +63,7 @@ type statName struct {
 
 // stat is what has been counted, and how much of it the table has.
 type stat struct {
-	store.Stat
+	record.Stat
 	told, errors int64 // starts and ends of runs, and errors
 }
 
@@ -168,7 +168,7 @@ func (s *stats) enterLine(l Line, term, next int64) {
 	of := s.stats[name]
 	if of == nil {
 		const seconds = int64(minuteLength / time.Second)
-		of = &stat{Stat: store.Stat{JobType: l.JobType(), Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: seconds}}
+		of = &stat{Stat: record.Stat{JobType: l.JobType(), Begin: name.begin, Lease: name.lease, Term: name.term, Seconds: seconds}}
 		s.stats[name] = of
 	}
 	of.Add(&news)
@@ -185,8 +185,8 @@ func (s *stats) flush(ctx context.Context, now time.Time, all bool) error {
 	return errors.Join(s.writeTenures(ctx, news, old), s.writeStats(ctx, all))
 }
 
-func (s *stats) writeTenures(ctx context.Context, news map[tenureName]store.Tenure, old []expired) error {
-	var tenures, takers []store.Tenure
+func (s *stats) writeTenures(ctx context.Context, news map[tenureName]record.Tenure, old []expired) error {
+	var tenures, takers []record.Tenure
 	for _, t := range news {
 		tenures = append(tenures, t)
 	}
@@ -204,11 +204,11 @@ func (s *stats) writeTenures(ctx context.Context, news map[tenureName]store.Tenu
 	return err
 }
 
-func (s *stats) send(ctx context.Context, tenures []store.Tenure, statement func(context.Context, []store.Tenure) error) error {
+func (s *stats) send(ctx context.Context, tenures []record.Tenure, statement func(context.Context, []record.Tenure) error) error {
 	if len(tenures) == 0 {
 		return nil
 	}
-	slices.SortFunc(tenures, func(a, b store.Tenure) int {
+	slices.SortFunc(tenures, func(a, b record.Tenure) int {
 		return compareNames(statName{0, a.Lease, a.Term}, statName{0, b.Lease, b.Term})
 	})
 	return s.look(ctx, func(ctx context.Context) error { return statement(ctx, tenures) })
@@ -224,7 +224,7 @@ func (s *stats) writeStats(ctx context.Context, all bool) error {
 	if len(names) == 0 {
 		return nil
 	}
-	rows := make([]store.Stat, len(names))
+	rows := make([]record.Stat, len(names))
 	for i, name := range names {
 		rows[i] = s.stats[name].Stat
 	}

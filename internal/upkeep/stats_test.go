@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // annals are tables of history in memory.
 type annals struct {
 	History
 	mu         sync.Mutex
-	stats      map[statName]store.Stat
-	tenures    map[tenureName]store.Tenure
+	stats      map[statName]record.Stat
+	tenures    map[tenureName]record.Tenure
 	statements int
 	silent     int // how many statements fail before one succeeds
 }
@@ -40,14 +40,14 @@ func (a *annals) sent(effect func()) error {
 	return nil
 }
 
-func (a *annals) WriteStats(_ context.Context, stats []store.Stat) error {
+func (a *annals) WriteStats(_ context.Context, stats []record.Stat) error {
 	stats = slices.Clone(stats)
 	return a.sent(func() {
 		for _, s := range stats {
 			name := statName{s.Begin, s.Lease, s.Term}
 			if before, there := a.stats[name]; !there || before.Counted() < s.Counted() {
 				copied := s
-				copied.StatState = store.StatState{}
+				copied.StatState = record.StatState{}
 				copied.Add(&s.StatState)
 				a.stats[name] = copied
 			}
@@ -55,23 +55,23 @@ func (a *annals) WriteStats(_ context.Context, stats []store.Stat) error {
 	})
 }
 
-func (a *annals) WriteTenures(_ context.Context, tenures []store.Tenure) error {
+func (a *annals) WriteTenures(_ context.Context, tenures []record.Tenure) error {
 	return a.sent(func() {
 		for _, t := range tenures {
 			name := tenureName{t.Lease, t.Term}
-			if before := a.tenures[name]; before.How == "" || before.How == store.Expired {
+			if before := a.tenures[name]; before.How == "" || before.How == record.Expired {
 				a.tenures[name] = t
 			}
 		}
 	})
 }
 
-func (a *annals) ExpireTenures(_ context.Context, taken []store.Tenure) error {
+func (a *annals) ExpireTenures(_ context.Context, taken []record.Tenure) error {
 	return a.sent(func() {
 		for _, by := range taken {
 			for name, t := range a.tenures {
 				if name.lease == by.Lease && name.term < by.Term && t.How == "" {
-					t.Ended, t.How = by.Taken, store.Expired
+					t.Ended, t.How = by.Taken, record.Expired
 					a.tenures[name] = t
 				}
 			}
@@ -123,7 +123,7 @@ func withStats(t *testing.T, test func(t *testing.T, a *annals, i *instance, sto
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		a := &annals{stats: map[statName]store.Stat{}, tenures: map[tenureName]store.Tenure{}}
+		a := &annals{stats: map[statName]record.Stat{}, tenures: map[tenureName]record.Tenure{}}
 		b, i := baseOf(t, silent{}, &fakeLine{jobType: 7}, &fakeLine{jobType: 8})
 		i.leaseLog = NewLeaseLog()
 		b.Clock = &ground.Clock{}
@@ -155,7 +155,7 @@ func ends(i *instance, l *fakeLine, term int64, how string) {
 }
 
 // oneRun is a run that has ended.
-func oneRun(as string) store.StatState { return store.StatState{Runs: map[string]int64{as: 1}} }
+func oneRun(as string) record.StatState { return record.StatState{Runs: map[string]int64{as: 1}} }
 
 func pass(d time.Duration) {
 	time.Sleep(d) // virtual
@@ -176,7 +176,7 @@ func TestRunsAreWrittenWithOneStatementAMinuteAndWithNoneWhileNothingRuns(t *tes
 		const minutes = 30
 		for range minutes {
 			for _, l := range lines {
-				l.ran(store.StatState{Delay: []int64{0, 0, 1}, Took: []int64{10: 1}, Runs: map[string]int64{"success": 1}})
+				l.ran(record.StatState{Delay: []int64{0, 0, 1}, Took: []int64{10: 1}, Runs: map[string]int64{"success": 1}})
 			}
 			pass(minuteLength)
 		}
@@ -230,8 +230,8 @@ func TestRunsUnderALeaseThatWasGivenUpAreWrittenSoonAndCountedOnce(t *testing.T)
 		pass(10 * time.Second)
 		l.ran(oneRun("success"))
 		i.giveUp(l)
-		ends(i, l, 3, store.Asked)
-		if pass(2 * time.Second); a.runs() != 1 || a.how("job-7", 3) != store.Asked {
+		ends(i, l, 3, record.Asked)
+		if pass(2 * time.Second); a.runs() != 1 || a.how("job-7", 3) != record.Asked {
 			t.Errorf("%d runs are written of a lease that ended: %q", a.runs(), a.how("job-7", 3))
 		}
 		l.ran(oneRun("success")) // where it ran on
@@ -257,12 +257,12 @@ func TestAHolderThatSaidNothingHasExpiredUnlessItComesBackAndKnowsBetter(t *test
 		if pass(2 * time.Second); a.how("job-7", 3) != "" {
 			t.Error("the earlier holder had no time to say how it ended")
 		}
-		if pass(10 * time.Second); a.how("job-7", 3) != store.Expired {
+		if pass(10 * time.Second); a.how("job-7", 3) != record.Expired {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
-		ends(i, l, 3, store.Lost)
-		ends(i, l, 3, store.Released)
-		if pass(2 * time.Second); a.how("job-7", 3) != store.Lost {
+		ends(i, l, 3, record.Lost)
+		ends(i, l, 3, record.Released)
+		if pass(2 * time.Second); a.how("job-7", 3) != record.Lost {
 			t.Errorf("it ended as %q, and its holder says that it was lost", a.how("job-7", 3))
 		}
 		has(i, l, 7)
@@ -288,8 +288,8 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 		}
 		pass(2 * historyAgain)
 		a.fail(2)
-		ends(i, l, 3, store.Lost)
-		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != store.Lost {
+		ends(i, l, 3, record.Lost)
+		if pass(historyAgain + 2*time.Second); a.how("job-7", 3) != record.Lost {
 			t.Errorf("it ended as %q", a.how("job-7", 3))
 		}
 	})

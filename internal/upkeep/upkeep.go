@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -51,7 +52,7 @@ type Line interface {
 	State(now, term int64) store.LineState
 	// Ran is what has been counted since it was called last, for the stats of a minute under a term. What comes from now on is for the minute
 	// next, which may be the same. Minutes are told by when they begin, in unix seconds.
-	Ran(minute, next, term int64) store.StatState
+	Ran(minute, next, term int64) record.StatState
 
 	// LeftAlone says which jobs FirstPullDay has left alone: those due before a moment, in unix seconds, with ids up to this one.
 	LeftAlone() (before int64, upTo uint64, any bool)

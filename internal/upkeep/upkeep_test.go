@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -149,7 +150,7 @@ type fakeLine struct {
 
 	mu    sync.Mutex
 	state store.LineState
-	news  store.StatState // that the stats have not asked for
+	news  record.StatState // that the stats have not asked for
 }
 
 func (l *fakeLine) JobType() int32 { return l.jobType }
@@ -162,10 +163,10 @@ func (l *fakeLine) State(int64, int64) store.LineState {
 	return l.state
 }
 
-func (l *fakeLine) Ran(int64, int64, int64) (news store.StatState) {
+func (l *fakeLine) Ran(int64, int64, int64) (news record.StatState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	news, l.news = l.news, store.StatState{}
+	news, l.news = l.news, record.StatState{}
 	return news
 }
 
@@ -173,7 +174,7 @@ func (l *fakeLine) LeftAlone() (int64, uint64, bool) { return 100, 9, l.leftAlon
 func (l *fakeLine) LogLeftAlone(n int)               { l.leftAlone = n }
 
 // ran says what the line has run.
-func (l *fakeLine) ran(news store.StatState) {
+func (l *fakeLine) ran(news record.StatState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.Runs = news.Runs

@@ -12,6 +12,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -106,7 +107,7 @@ func (w *walk) logEnd() {
 }
 
 // keepUp looks how many rows were added since these.
-func (w *walk) keepUp(rows []store.Aged) error {
+func (w *walk) keepUp(rows []record.Aged) error {
 	if !w.pacing.toLook(time.Now()) {
 		return nil
 	}
@@ -125,7 +126,7 @@ func (w *walk) keepUp(rows []store.Aged) error {
 
 // retained is what a walk has done with a page.
 type retained struct {
-	store.OldPage
+	record.OldPage
 	deleted int
 }
 
@@ -146,7 +147,7 @@ func (w *walk) look(send func(context.Context) error) error {
 
 // page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
 func (w *walk) page(ctx context.Context) (page retained, err error) {
-	old := store.Old{Types: w.types, Before: map[int32]int64{}}
+	old := record.Old{Types: w.types, Before: map[int32]int64{}}
 	for status, kept := range w.times {
 		old.Before[status] = (w.Clock.Surely() - kept.Milliseconds()) / 1000
 	}
@@ -164,7 +165,7 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 			page.Old, err = w.archived(ctx, jobs)
 		}
 	}
-	var d store.Deletion
+	var d record.Deletion
 	if err == nil {
 		d, err = w.delete(ctx, old, page.OldPage)
 	}
@@ -175,7 +176,7 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 			break
 		}
 		err = w.look(func(ctx context.Context) (err error) {
-			d, err = w.table.DeleteStrays(ctx, page.OldPage, store.Steps{Rows: w.pacing.step()})
+			d, err = w.table.DeleteStrays(ctx, page.OldPage, record.Steps{Rows: w.pacing.step()})
 			return err
 		})
 	}
@@ -185,11 +186,11 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 // delete deletes what is old in a page, by small statements that are far apart, since others wait while one runs, and in one transaction
 // where it can stay open, since others wait for longest while it commits. The transaction is small, too: what it has deleted, MySQL purges
 // in one go, and others wait again. If the instance is to stop, it no longer rests.
-func (w *walk) delete(ctx context.Context, old store.Old, page store.OldPage) (store.Deletion, error) {
+func (w *walk) delete(ctx context.Context, old record.Old, page record.OldPage) (record.Deletion, error) {
 	holding, cancel := context.WithTimeout(w.lease.Context(), 2*ground.LookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
-	d, err := w.table.DeleteOld(holding, old, page, store.Steps{
+	d, err := w.table.DeleteOld(holding, old, page, record.Steps{
 		Rows: w.pacing.step(),
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
 			rested += w.sleep(ctx, retainNap)
@@ -240,14 +241,14 @@ func (e *archiveError) Error() string { return e.err.Error() }
 func (e *archiveError) Unwrap() error { return e.err }
 
 // young reports whether no row behind these can have outlived its time: they were created too lately.
-func (w *walk) young(rows []store.Aged) bool {
+func (w *walk) young(rows []record.Aged) bool {
 	age, known := w.age(rows)
 	return known && age < slices.Min(slices.Collect(maps.Values(w.times)))
 }
 
 // age is how long ago the oldest of the rows was created. Rows that are still to be created do not count: they say nothing of the rows behind
 // them, but that a clock was ahead. If there are no others, the age is not known.
-func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
+func (w *walk) age(rows []record.Aged) (age time.Duration, known bool) {
 	now, oldest := w.Clock.Now(), int64(math.MaxInt64)
 	for i := range rows {
 		if created := rows[i].Created; created*1000 <= now+createdAhead.Milliseconds() {
@@ -262,7 +263,7 @@ func (w *walk) age(rows []store.Aged) (age time.Duration, known bool) {
 
 // notOurs counts the rows that are not the pruner's to delete, however old they get: finished jobs that are kept for ever, and
 // jobs of types that this instance has no configuration for.
-func (w *walk) notOurs(rows []store.Aged) (forEver, others int) {
+func (w *walk) notOurs(rows []record.Aged) (forEver, others int) {
 	for i := range rows {
 		_, timed := w.times[rows[i].Status]
 		switch {

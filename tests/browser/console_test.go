@@ -24,7 +24,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -136,18 +136,18 @@ func newWorld(t *testing.T) *world {
 // remember writes a history of some hours.
 func (w *world) remember(t *testing.T) {
 	t.Helper()
-	st, err := store.Open(t.Context(), w.db, "")
+	st, err := record.Open(t.Context(), w.db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const minutes, leases = 40 * 60, 12
-	var stats []store.Stat
-	var tenures []store.Tenure
+	var stats []record.Stat
+	var tenures []record.Tenure
 	chance, now := rand.New(rand.NewPCG(1, 2)), time.Now().Truncate(time.Minute)
 	at := func(minute int) time.Time { return now.Add(time.Duration(minute-minutes) * time.Minute) }
 	for minute := range minutes {
 		busy := 40 + 30*math.Sin(float64(minute)/40)
-		state := store.StatState{Runs: map[string]int64{"success": int64(busy) + chance.Int64N(10)}, Delay: make([]int64, store.Ranges), Took: make([]int64, store.Ranges)}
+		state := record.StatState{Runs: map[string]int64{"success": int64(busy) + chance.Int64N(10)}, Delay: make([]int64, record.Ranges), Took: make([]int64, record.Ranges)}
 		slow := minute%400 > 340 // something behind the handlers is slow
 		if slow {
 			state.Runs["failed"], state.Runs["retry"] = chance.Int64N(9), chance.Int64N(20)
@@ -162,10 +162,10 @@ func (w *world) remember(t *testing.T) {
 				state.Took[4+chance.IntN(4)]++
 			}
 		}
-		stats = append(stats, store.Stat{JobType: mails, Begin: at(minute).Unix(), Seconds: 60, Lease: "job-1", Term: 1, StatState: state})
+		stats = append(stats, record.Stat{JobType: mails, Begin: at(minute).Unix(), Seconds: 60, Lease: "job-1", Term: 1, StatState: state})
 	}
 	hosts := []string{"mail@web-1/812#aaaaaaaaaaaa.1", "mail@web-2/77#bbbbbbbbbbbb.1", smuggled[1] + "@web-3/9#cccccccccccc.1"}
-	ways := []string{store.Asked, store.Asked, store.Released, store.Expired, store.Lost}
+	ways := []string{record.Asked, record.Asked, record.Released, record.Expired, record.Lost}
 	for lease := range leases {
 		name, minute, term := fmt.Sprintf("job-%d/%d", long, 3+lease), 0, int64(1)
 		if lease == 0 {
@@ -173,11 +173,11 @@ func (w *world) remember(t *testing.T) {
 		}
 		for minute < minutes {
 			next := minute + 20 + chance.IntN(300)
-			tenure := store.Tenure{Lease: name, Term: term, Owner: hosts[chance.IntN(len(hosts))], Taken: at(minute).UnixMilli()}
+			tenure := record.Tenure{Lease: name, Term: term, Owner: hosts[chance.IntN(len(hosts))], Taken: at(minute).UnixMilli()}
 			if next < minutes {
 				tenure.Ended, tenure.How = at(next).UnixMilli()-chance.Int64N(50), ways[chance.IntN(len(ways))]
 			}
-			if tenure.How == store.Expired {
+			if tenure.How == record.Expired {
 				next += 8
 			}
 			tenures = append(tenures, tenure)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -63,7 +64,7 @@ func TestInstancesThatStartTogetherMakeTheirRowsWithoutADeadlock(t *testing.T) {
 	eachServer(t, func(x *trial) {
 		const instances, types = 20, 50
 		times := repeat(60, 10)
-		st, err := store.Open(x.Context(), x.db, "")
+		st, err := record.Open(x.Context(), x.db, "")
 		if err != nil {
 			x.Fatal(err)
 		}
@@ -93,14 +94,14 @@ func TestInstancesThatStartTogetherMakeTheirRowsWithoutADeadlock(t *testing.T) {
 }
 
 // startRows writes what an instance writes about its types when it starts, and ends their pauses, as when many end at once.
-func startRows(ctx context.Context, st *store.Store, types int, owner string) error {
+func startRows(ctx context.Context, st *record.Store, types int, owner string) error {
 	leases, lines := make([]string, types), make([]store.Line, types)
-	numbers, names, settings := make([]int32, types), make([]store.TypeName, types), make([]store.TypeSettings, types)
+	numbers, names, settings := make([]int32, types), make([]record.TypeName, types), make([]record.TypeSettings, types)
 	for i, n := range rand.Perm(types) {
 		numbers[i] = int32(n + 1)
 		leases[i] = leaseName(numbers[i])
-		names[i] = store.TypeName{JobType: numbers[i], Name: "worker"}
-		settings[i] = store.TypeSettings{JobType: numbers[i], Settings: fmt.Sprintf("{%q: 1}", owner)}
+		names[i] = record.TypeName{JobType: numbers[i], Name: "worker"}
+		settings[i] = record.TypeSettings{JobType: numbers[i], Settings: fmt.Sprintf("{%q: 1}", owner)}
 		lines[i] = store.Line{Lease: leases[i]}
 	}
 	steps := []func() error{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -258,7 +259,7 @@ func (r *drainer) start(ran func(*queue_job.Job)) (stop func()) {
 func (r *drainer) probe() (tails, sweeps []time.Duration) {
 	r.Helper()
 	ctx := r.Context()
-	st, err := store.Open(ctx, r.db, "")
+	st, err := record.Open(ctx, r.db, "")
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/create-info/persistent-queue/console"
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -121,7 +121,7 @@ func clocked(t *testing.T, off time.Duration) (sh *shell, db *sql.DB, jobs *queu
 	clockOff.Store(int64(off))
 	sh, db, jobs = newTables(t)
 	now = func() time.Time { return time.Now().Add(off) }
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,13 +137,13 @@ func clocked(t *testing.T, off time.Duration) (sh *shell, db *sql.DB, jobs *queu
 	}
 	delay := make([]int64, 12)
 	delay[2] = 100
-	ran := store.Stat{JobType: 7, Begin: minutes(-30) / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 100}, Delay: delay, Took: delay}}
+	ran := record.Stat{JobType: 7, Begin: minutes(-30) / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: record.StatState{Runs: map[string]int64{"success": 100}, Delay: delay, Took: delay}}
 	scheduled := ran
 	scheduled.JobType, scheduled.Lease = 9, "job-9"
 	if err := errors.Join(
-		st.WriteStats(t.Context(), []store.Stat{ran, scheduled}),
-		st.WriteTenures(t.Context(), []store.Tenure{
-			{Lease: "job-7", Term: 3, Owner: "mail@web-1/77#aaaaaaaaaaaa.1", Taken: minutes(-75) * 1000, Ended: minutes(-15) * 1000, How: store.Expired},
+		st.WriteStats(t.Context(), []record.Stat{ran, scheduled}),
+		st.WriteTenures(t.Context(), []record.Tenure{
+			{Lease: "job-7", Term: 3, Owner: "mail@web-1/77#aaaaaaaaaaaa.1", Taken: minutes(-75) * 1000, Ended: minutes(-15) * 1000, How: record.Expired},
 			{Lease: "job-7", Term: 5, Owner: "mail@web-2/78#bbbbbbbbbbbb.1", Taken: minutes(-15) * 1000},
 		}),
 	); err != nil {

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
 	sh, db, _ := newTables(t)
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,9 +23,9 @@ func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
 	delay[2], delay[11] = 95, 5
 	ms := func(ago time.Duration) int64 { return now.Add(-ago).UnixMilli() }
 	if err := errors.Join(
-		st.WriteStats(t.Context(), []store.Stat{{JobType: 7, Begin: now.Add(-10*time.Minute).Unix() / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 90, "failed": 10}, Delay: delay, Took: delay}}}),
-		st.WriteTenures(t.Context(), []store.Tenure{
-			{Lease: "job-7", Term: 3, Owner: "mail@web-1/77#aaaaaaaaaaaa.1", Taken: ms(2 * time.Hour), Ended: ms(time.Hour), How: store.Expired},
+		st.WriteStats(t.Context(), []record.Stat{{JobType: 7, Begin: now.Add(-10*time.Minute).Unix() / 60 * 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: record.StatState{Runs: map[string]int64{"success": 90, "failed": 10}, Delay: delay, Took: delay}}}),
+		st.WriteTenures(t.Context(), []record.Tenure{
+			{Lease: "job-7", Term: 3, Owner: "mail@web-1/77#aaaaaaaaaaaa.1", Taken: ms(2 * time.Hour), Ended: ms(time.Hour), How: record.Expired},
 			{Lease: "job-7", Term: 5, Owner: "mail@web-2/78#bbbbbbbbbbbb.1", Taken: ms(time.Hour - 1500*time.Millisecond)},
 		}),
 	); err != nil {
@@ -45,7 +45,7 @@ func TestTheHistoryOfATypeAndOfLeasesIsShown(t *testing.T) {
 
 func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	sh, db, jobs := newTables(t)
-	st, err := store.Open(t.Context(), db, "")
+	st, err := record.Open(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 		delay, took := make([]int64, 12), make([]int64, 12)
 		delay[2], took[11] = 60, 60
 		begin := first.Add(time.Duration(minute) * time.Minute).Unix()
-		if err := st.WriteStats(t.Context(), []store.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: store.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
+		if err := st.WriteStats(t.Context(), []record.Stat{{JobType: 7, Begin: begin, Lease: "job-7", Term: 3, Seconds: 60, StatState: record.StatState{Runs: map[string]int64{"success": 60}, Delay: delay, Took: took}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Beside is what one look shows beside a job: its type, and what the holders of its leases have told.
 type Beside struct {
-	Kind  *KnownType // nil: the type has no row
-	Lines []Line     // of the type's leases
-	Job   *Moment    // nil: there is no such job anymore
+	Kind  *KnownType   // nil: the type has no row
+	Lines []store.Line // of the type's leases
+	Job   *Moment      // nil: there is no such job anymore
 }
 
 // Moment is what changes in a job's row if the job is marked, settled or steered.
@@ -40,7 +41,7 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 		fmt.Sprintf("SELECT %d, lock_name, state, term, told_at, 0, 0, 0, 0, '', '' FROM %s WHERE lock_name = %s OR lock_name LIKE %s",
 			line, s.Tables.Lines, args.Value(lease), args.Value(lease+"/%")),
 		fmt.Sprintf("SELECT %d, '', '', %s, %s, %s, %s, %s, 0, '', '' FROM %s WHERE id = %s",
-			moment, integer("job_status"), integer("term"), integer("attempts"), integer("deferred"), s.dueSecond(), s.Tables.Jobs, args.ID(id)),
+			moment, integer("job_status"), integer("term"), integer("attempts"), integer("deferred"), s.DueSecond(), s.Tables.Jobs, args.ID(id)),
 	}
 	type row struct {
 		part        int
@@ -60,9 +61,10 @@ func (s *Store) BesideJob(ctx context.Context, id uint64, jobType int32, lease s
 		switch n := &r.numbers; r.part {
 		case kind:
 			b.Kind = &KnownType{JobType: jobType, Name: r.name, Settings: r.state,
-				Paused: n[0], PausedUntil: n[4], PausedBy: r.by, PausedWhy: r.why, ToldAt: n[1], CronAt: n[2], Limits: Limits{Workers: int(n[3]), Rate: r.rate}}
+				Paused: n[0], PausedUntil: n[4], PausedBy: r.by, PausedWhy: r.why, ToldAt: n[1], CronAt: n[2],
+				Limits: store.Limits{Workers: int(n[3]), Rate: r.rate}}
 		case line:
-			told := Line{Lease: r.name, Term: n[0], ToldAt: n[1]}
+			told := store.Line{Lease: r.name, Term: n[0], ToldAt: n[1]}
 			_ = json.Unmarshal([]byte(r.state), &told.LineState) // a later version may have written it
 			b.Lines = append(b.Lines, told)
 		case moment:

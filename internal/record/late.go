@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // CountLate counts, by type, the pending rows of these types that fell due before a second of unix time. It goes along the due index, and
 // past the rows that fall due later without reading them. A row without a start time fell due when it was created; that stands in the row
 // alone. So it counts most of each of six kinds of rows, and more says that there may be others. Rows whose priority is none of
-// the [Priorities] do not count: there are none of a type that an instance runs. Nor do rows that bear one of these terms of their type,
+// the [store.Priorities] do not count: there are none of a type that an instance runs. Nor do rows that bear one of these terms of their type,
 // under which jobs run: they have started, however long ago they fell due.
 func (s *Store) CountLate(
 	ctx context.Context, types []int32, before int64, most int, running map[int32][]int64,
@@ -32,7 +33,7 @@ func (s *Store) CountLate(
 		} {
 			parts = append(parts,
 				fmt.Sprintf("SELECT * FROM (SELECT %d AS part, job_type FROM %s %s WHERE job_type IN (%s) AND %s AND priority IN (%s) AND %s%s LIMIT %d) AS part",
-					len(parts), s.Tables.Jobs, s.ByDue, conn.Numbers(types), status, conn.Numbers(Priorities), start, waits, most))
+					len(parts), s.Tables.Jobs, s.ByDue, conn.Numbers(types), status, conn.Numbers(store.Priorities), start, waits, most))
 		}
 	}
 	type counted struct {

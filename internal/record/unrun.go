@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"cmp"
@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
-
-// LeasePrefix stands before a job type in the name of its lease.
-const LeasePrefix = "job-"
 
 // UnrunAfter is the time without a holder of its lease after which a type counts as unrun. It is a day, since some
 // applications run their types at night only.
@@ -40,15 +38,15 @@ func (s *Store) TypeLeases(ctx context.Context, lately int64) ([]TypeLease, erro
 	until := s.Unix("lock_until")
 	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.name, &r.until, &r.lately} }), fmt.Sprintf(
 		"SELECT lock_name, %s AS held_until, %s > %s - %d AS lately FROM %s WHERE (%s OR %s) AND layout > 0",
-		s.Exactly(until), until, s.LeaseNow, lately, s.Tables.Leases, prefixed(LeasePrefix), prefixed(DormantPrefix)))
+		s.Exactly(until), until, s.LeaseNow, lately, s.Tables.Leases, prefixed(store.LeasePrefix), prefixed(store.DormantPrefix)))
 	if err != nil {
 		return nil, conn.Wrap("leases of job types", err)
 	}
 	var leases []TypeLease
 	for _, r := range rows {
 		// A lock of the application may be called job-cleanup.
-		name, dormant := strings.CutPrefix(r.name, DormantPrefix)
-		jobType, _, _ := strings.Cut(strings.TrimPrefix(name, LeasePrefix), "/") // behind it is the shard
+		name, dormant := strings.CutPrefix(r.name, store.DormantPrefix)
+		jobType, _, _ := strings.Cut(strings.TrimPrefix(name, store.LeasePrefix), "/") // behind it is the shard
 		if n, err := strconv.ParseInt(jobType, 10, 32); err == nil {
 			leases = append(leases, TypeLease{int32(n), int64(r.until), r.lately, dormant})
 		}
@@ -77,7 +75,7 @@ func (s *Store) OtherTypes(ctx context.Context, known []int32, limit int) (found
 			parts[i] = fmt.Sprintf("SELECT job_type FROM %s %s WHERE job_type >= %d AND job_type <= %d%s LIMIT 1",
 				s.Tables.Jobs, s.ByDue, gap.from, gap.to, s.AnyType)
 		}
-		types, err := conn.Read(ctx, s, conn.Column[int32], s.unionAll(parts))
+		types, err := conn.Read(ctx, s, conn.Column[int32], s.UnionAll(parts))
 		if err != nil {
 			return nil, conn.Wrap("types of jobs", err)
 		}
@@ -122,17 +120,11 @@ func (s *Store) CountDue(ctx context.Context, jobType int32, before int64, upTo 
 	for _, status := range []string{"job_status IN (" + conn.PendingStatuses + ")", "job_status IS NULL"} {
 		parts = append(parts,
 			fmt.Sprintf("SELECT * FROM (SELECT id FROM %s %s WHERE job_type = %d AND %s AND id > 0 AND id <= %d AND %s < %d%s LIMIT %d) AS part",
-				s.Tables.Jobs, s.ByDue, jobType, status, upTo, s.dueSecond(), before, order, limit))
+				s.Tables.Jobs, s.ByDue, jobType, status, upTo, s.DueSecond(), before, order, limit))
 	}
 	n, err := conn.Read(ctx, s, conn.Column[int], "SELECT COUNT(*) FROM ("+strings.Join(parts, " UNION ALL ")+") AS due")
 	if err != nil {
 		return 0, conn.Wrap("count due jobs", err)
 	}
 	return min(n[0], limit), nil
-}
-
-// dueSecond writes the second at which a row falls due.
-func (s *Store) dueSecond() string {
-	return fmt.Sprintf("(CASE WHEN %[1]s > 0 THEN %[1]s ELSE %[2]s END)",
-		fmt.Sprintf(s.Integer, "COALESCE(start_time, 0)"), fmt.Sprintf(s.Integer, "create_time"))
 }

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const (
@@ -97,20 +98,20 @@ func rowsToRestore(rows []Listed) (n int) {
 }
 
 func restoredRow(row *Listed, withKey bool, args *conn.Arguments) string {
-	params, long := inColumns(row.Params)
-	changes, uniqueIn := row.Changes%keyTaken, "NULL"
+	params, long := store.InColumns(row.Params)
+	changes, uniqueIn := row.Changes%store.KeyTaken, "NULL"
 	switch {
 	case row.claims() && withKey:
 		uniqueIn = strconv.Itoa(int(row.JobType))
 	case row.claims():
-		changes += keyTaken
+		changes += store.KeyTaken
 	}
-	var extra Extra
+	var extra store.Extra
 	if row.Extra != nil {
 		extra = *row.Extra
 	}
 	return fmt.Sprintf("(%s, %s, %s, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d, %s, %s, %s, %s, %d, %s)",
 		args.NewID(row.ID), args.Value(params), args.OrNull(long), row.JobType, row.Status, row.StartTime, row.CreateTime, row.UpdateTime,
 		row.Term, row.Attempts, row.Retries, row.Lost, row.Deferred, args.OrNull(row.Key), args.OrNull(extra.Group), row.Priority,
-		setOrNull(int(row.MaxRetries)), args.OrNull(extra.Meta), args.OrNull(row.Progress), args.OrNull(row.Result), changes, uniqueIn)
+		store.SetOrNull(int(row.MaxRetries)), args.OrNull(extra.Meta), args.OrNull(row.Progress), args.OrNull(row.Result), changes, uniqueIn)
 }

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Act is a row of async_job_act_tab: what somebody did to jobs or to a type. An operation is an act, and each of its parts is
@@ -45,13 +46,8 @@ const (
 	OperationStopped = "stopped"
 )
 
-// LockState reads which of the rows are in the state, in ascending order, and locks them until the end of the transaction.
-func (s *Store) LockState(ctx context.Context, ids []uint64, state State) ([]uint64, error) {
-	return s.LockMatching(ctx, ids, Filter{}, state)
-}
-
-// LockMatching is LockState for the rows that match a filter, too.
-func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state State) ([]uint64, error) {
+// LockMatching is [store.Store.LockState] for the rows that match a filter, too.
+func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state store.State) ([]uint64, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -59,7 +55,7 @@ func (s *Store) LockMatching(ctx context.Context, ids []uint64, f Filter, state 
 	args := s.Arguments()
 	where := s.matching(&f, args)
 	found, err := conn.Read(ctx, s, conn.Column[uint64],
-		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.Tables.Jobs, s.ByPrimary, where, conditions[state], s.ForUpdate), args.List...)
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s ORDER BY id%s", s.Tables.Jobs, s.ByPrimary, where, state.Condition(), s.ForUpdate), args.List...)
 	return found, conn.Wrap("lock jobs", err)
 }
 

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Stat is what the holder of a lease did within a span of time.
@@ -31,7 +32,7 @@ type StatState struct {
 	// Runs that ended before they had begun (queue_job.Defer) are no runs, but had started: by how long after their jobs fell due.
 	Deferred []int64 `json:"deferred,omitempty"`
 	Lost     int64   `json:"lost,omitempty"` // runs of which it was found that their process had died
-	Errors
+	store.Errors
 }
 
 // Ranges is how many ranges of durations a [StatState] tells apart.
@@ -201,11 +202,14 @@ func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds
 		return 0, false, conn.Wrap("look for stats to roll up", err)
 	}
 	begin = first[0] - first[0]%seconds
-	err = s.together(ctx, func(s *Store) error { return s.rollUp(ctx, jobType, begin, seconds) })
+	err = conn.Together(ctx, s, func(one *conn.Sender) error {
+		return SumUp(ctx, &Store{store.Store{Sender: one}}, jobType, begin, seconds)
+	})
 	return begin, err == nil, conn.Wrap("roll stats up", err)
 }
 
-func (s *Store) rollUp(ctx context.Context, jobType int32, begin, seconds int64) error {
+// SumUp makes one of all stats that begin within a span. It is sent in a transaction.
+func SumUp(ctx context.Context, s *Store, jobType int32, begin, seconds int64) error {
 	within := func(args *conn.Arguments) string {
 		return fmt.Sprintf("job_type = %s AND begins_at >= %s AND begins_at < %s",
 			args.Number(int64(jobType)), args.Number(begin), args.Number(begin+seconds))
@@ -241,4 +245,38 @@ func (s *Store) DropStats(ctx context.Context, jobType int32, before int64) erro
 func (s *Store) TypesKnown(ctx context.Context) ([]int32, error) {
 	types, err := conn.Read(ctx, s, conn.Column[int32], fmt.Sprintf("SELECT job_type FROM %s ORDER BY job_type", s.Tables.Types))
 	return types, conn.Wrap("types that are known", err)
+}
+
+// SpanErrors are the errors of the span of a stat.
+type SpanErrors struct {
+	JobType int32
+	Begin   int64 // unix seconds
+	Lease   string
+	Term    int64
+	store.Errors
+}
+
+// Errors reads the errors of these job types in the stats that begin at a moment or later, in unix seconds: the latest stats, as many as
+// most. Stats without an error do not count. It may be asked of a replica.
+func (s *Store) Errors(ctx context.Context, jobTypes []int32, from int64, most int) ([]SpanErrors, error) {
+	if len(jobTypes) == 0 {
+		return nil, nil
+	}
+	type told struct {
+		SpanErrors
+		state string
+	}
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.state} }),
+		fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, state "+
+			"FROM %s "+
+			"WHERE job_type IN (%s) AND begins_at >= %s AND state LIKE '%%\"errors\":%%' "+
+			"ORDER BY begins_at DESC LIMIT %s",
+			s.Tables.Stats, conn.Numbers(jobTypes), args.Number(from), args.Number(int64(most))), args.List...)
+	all := make([]SpanErrors, len(rows))
+	for i := range rows {
+		all[i] = rows[i].SpanErrors
+		_ = json.Unmarshal([]byte(rows[i].state), &all[i].Errors) // a later version may have written it
+	}
+	return all, conn.Wrap("errors", err)
 }

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"cmp"
@@ -91,7 +91,7 @@ func (s *Store) writeNames(ctx context.Context, names []TypeName) error {
 		args...)
 	if err == nil {
 		_, err = conn.Exec(ctx, s, fmt.Sprintf("%s %s %s SET name = CASE job_type %s END WHERE %s AND name IS NULL",
-			s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(cases, " "), s.rowsOf(types)), args...)
+			s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(cases, " "), s.RowsOf(types)), args...)
 	}
 	return conn.Wrap("name job types", err)
 }

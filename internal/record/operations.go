@@ -1,10 +1,11 @@
-package store
+package record
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // ClaimOperation makes a process the worker of an open operation, unless another worker was heard of in the last seconds, and returns
@@ -53,9 +54,9 @@ func (s *Store) SetOperation(ctx context.Context, id uint64, from, to string) (c
 func (s *Store) DeleteEnded(ctx context.Context, ids []uint64) (n int, err error) {
 	args := s.Arguments()
 	n, err = conn.Exec(ctx, s,
-		fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Jobs), args.In(ids), conditions[Ended]), args.List...)
+		fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Jobs), args.In(ids), store.Ended.Condition()), args.List...)
 	if err == nil && n > 0 {
-		err = s.deleteAttempts(ctx, ids)
+		err = DeleteAttempts(ctx, s, ids)
 	}
 	return n, conn.Wrap("delete jobs", err)
 }

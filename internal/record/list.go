@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Listed is a row with all its columns, as [Store.List] returns it.
 type Listed struct {
-	Row
+	store.Row
 	UpdateTime int64 // unix seconds
 	TypeName   string
 	Long       bool // the parameters are long
@@ -57,7 +58,7 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		}
 		where = " WHERE " + s.matching(&f, args)
 	}
-	params := wholeParams
+	params := store.WholeParams
 	if f.OmitLong {
 		params = "params"
 	}
@@ -65,11 +66,11 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') "+
 			"FROM %s%s "+
 			"ORDER BY id%s LIMIT %s",
-			s.rowColumns(params, "meta"), fmt.Sprintf(s.Integer, "update_time"), s.typeName(), isUnique, from, where, order, args.Number(int64(limit))),
+			s.RowColumns(params, "meta"), fmt.Sprintf(s.Integer, "update_time"), s.typeName(), store.IsUnique, from, where, order, args.Number(int64(limit))),
 		args.List...)
 	for i := range rows {
 		row := &rows[i]
-		if row.Long = isLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
+		if row.Long = store.IsLong(row.Params) || row.HasLong(); row.Long && f.OmitLong {
 			row.Params = ""
 		}
 	}
@@ -108,7 +109,7 @@ func (s *Store) NextIDs(ctx context.Context, f Filter, limit int) ([]uint64, err
 // HasIndexFor reports whether an index leads to the rows: if the filter has a key, or types and statuses. On PostgreSQL, the due index has
 // pending rows only.
 func (s *Store) HasIndexFor(f *Filter) bool {
-	isFinal := func(status int32) bool { return slices.Contains(FinalStatuses, status) }
+	isFinal := func(status int32) bool { return slices.Contains(store.FinalStatuses, status) }
 	return f.Key != "" || len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.LanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
 }
 
@@ -152,7 +153,7 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 }
 
 func listedPlaces(l *Listed) []any {
-	return append(l.places(), &l.UpdateTime, &l.TypeName, &l.Unique, &l.Progress, &l.Result)
+	return append(l.Places(), &l.UpdateTime, &l.TypeName, &l.Unique, &l.Progress, &l.Result)
 }
 
 // typeName writes the name of the type of a row of jobs.
@@ -190,7 +191,7 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 		where = append(where, anyStatus(statuses))
 	}
 	if dueBefore != 0 {
-		where = append(where, fmt.Sprintf("%s < %d", s.dueSecond(), dueBefore))
+		where = append(where, fmt.Sprintf("%s < %d", s.DueSecond(), dueBefore))
 	}
 	counts, err := conn.Read(ctx, s, conn.Each(func(c *Counted) []any { return []any{&c.JobType, &c.Status, &c.Rows} }),
 		fmt.Sprintf("SELECT job_type, COALESCE(job_status, 0), COUNT(*) FROM %s %s WHERE %s GROUP BY job_type, job_status ORDER BY job_type, job_status",
@@ -199,21 +200,21 @@ func (s *Store) Count(ctx context.Context, types, statuses []int32, dueBefore in
 }
 
 // AttemptsOf reads the attempts of jobs that are in the log: job by job, in their order.
-func (s *Store) AttemptsOf(ctx context.Context, ids []uint64) ([]Attempt, error) {
+func (s *Store) AttemptsOf(ctx context.Context, ids []uint64) ([]store.Attempt, error) {
 	args := s.Arguments()
-	list, err := conn.Read(ctx, s, conn.Each((*Attempt).places),
+	list, err := conn.Read(ctx, s, conn.Each(attemptPlaces),
 		fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY job_id, attempt, term",
-			attemptColumns, s.Tables.Attempts, args.OneOf("job_id", ids)), args.List...)
+			store.AttemptColumns, s.Tables.Attempts, args.OneOf("job_id", ids)), args.List...)
 	return list, conn.Wrap("read the attempts of jobs", err)
 }
 
-func (a *Attempt) places() []any {
+func attemptPlaces(a *store.Attempt) []any {
 	return []any{&a.JobID, &a.Attempt, &a.Term, &a.Outcome, &a.Error, &a.Started, &a.Finished, &a.Instance}
 }
 
 // TypedAttempt is an attempt, and the type of its job.
 type TypedAttempt struct {
-	Attempt
+	store.Attempt
 	JobType  int32
 	TypeName string
 	Gone     bool // the job was deleted, so its type is not known
@@ -223,11 +224,13 @@ type TypedAttempt struct {
 // more.
 func (s *Store) LastAttempts(ctx context.Context, most int) ([]TypedAttempt, error) {
 	order := "ORDER BY job_id DESC, attempt DESC, term DESC"
-	list, err := conn.Read(ctx, s, conn.Each(func(a *TypedAttempt) []any { return append(a.places(), &a.JobType, &a.TypeName, &a.Gone) }),
+	list, err := conn.Read(ctx, s, conn.Each(func(a *TypedAttempt) []any {
+		return append(attemptPlaces(&a.Attempt), &a.JobType, &a.TypeName, &a.Gone)
+	}),
 		fmt.Sprintf("SELECT logged.%s, COALESCE(job_type, 0), %s, CASE WHEN id IS NULL THEN 1 ELSE 0 END "+
 			"FROM (SELECT %s FROM %s %s LIMIT %d) AS logged "+
 			"LEFT JOIN %s ON %[7]s.id = logged.job_id "+
 			"ORDER BY logged.job_id DESC, logged.attempt DESC, logged.term DESC",
-			strings.ReplaceAll(attemptColumns, ", ", ", logged."), s.typeName(), attemptColumns, s.Tables.Attempts, order, most, s.Tables.Jobs))
+			strings.ReplaceAll(store.AttemptColumns, ", ", ", logged."), s.typeName(), store.AttemptColumns, s.Tables.Attempts, order, most, s.Tables.Jobs))
 	return list, conn.Wrap("last attempts", err)
 }

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // TypeSettings is how a job type is run, as JSON.
@@ -61,13 +62,9 @@ func (s *Store) writeSettings(ctx context.Context, given []TypeSettings) error {
 	}
 	_, err = conn.Exec(ctx, s, fmt.Sprintf("%s %s %s SET settings = CASE job_type %s END, told_at = %s "+
 		"WHERE %s AND COALESCE(told_at, 0) = CASE job_type %s END",
-		s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(settings, " "), s.NowSecond, s.rowsOf(types), strings.Join(asRead, " ")), args...)
+		s.Updates, s.Tables.Types, s.ByPrimary, strings.Join(settings, " "), s.NowSecond, s.RowsOf(types), strings.Join(asRead, " ")), args...)
 	return err
 }
-
-// rowsOf is the condition for the rows of job types in an UPDATE by their primary key. All instances may write them at once, so each
-// statement locks them in the same order.
-func (s *Store) rowsOf(types []int32) string { return fmt.Sprintf(s.OfTypes, conn.Numbers(types)) }
 
 // KnownType is a row of async_job_type_tab.
 type KnownType struct {
@@ -81,7 +78,7 @@ type KnownType struct {
 	ToldAt      int64  // since when the settings are these, in unix seconds
 	CronAt      int64  // up to this second of unix time, all times of the type's schedule have their jobs; 0: no schedule has begun
 	Layout      int64  // 0: none
-	Limits      Limits
+	Limits      store.Limits
 }
 
 // KnownTypes reads all job types that have a row, in their order. It may be asked of a replica.
@@ -98,6 +95,10 @@ func (s *Store) KnownTypes(ctx context.Context) ([]KnownType, error) {
 	return types, conn.Wrap("job types", err)
 }
 
+// pauseEnd is when a pause ends, in unix seconds; 0: it lasts, or there is none. Versions that know no end leave one behind when they
+// resume a type. If it had passed when the type was paused again, it is not the end of that pause.
+const pauseEnd = "CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END"
+
 // ofPause selects a column of the act by which a type was paused, or its pause was given another end. The type's row is called kind. Empty:
 // the type is not paused, or nobody has noted it.
 func (s *Store) ofPause(column string) string {
@@ -108,17 +109,11 @@ func (s *Store) ofPause(column string) string {
 		column, s.Tables.Acts)
 }
 
-// Limits are what a job type may use at most, if its configuration allows more. 0: what the configuration allows.
-type Limits struct {
-	Workers int     // that run at a time
-	Rate    float64 // starts in a second
-}
-
 // SetLimits writes down the limits of a job type. It reports whether they were others before. Sent again, it changes nothing.
-func (s *Store) SetLimits(ctx context.Context, jobType int32, limits Limits) (changed bool, err error) {
+func (s *Store) SetLimits(ctx context.Context, jobType int32, limits store.Limits) (changed bool, err error) {
 	workers, rate := strconv.Itoa(limits.Workers), strconv.FormatFloat(limits.Rate, 'f', -1, 64)
 	n := 0
-	if limits != (Limits{}) {
+	if limits != (store.Limits{}) {
 		n, err = conn.Exec(ctx, s,
 			fmt.Sprintf("%s %s (job_type, workers, rate) VALUES (%d, NULLIF(%s, 0), NULLIF(%s, 0))%s",
 				s.InsertNew, s.Tables.Types, jobType, workers, rate, s.UnlessThere))

@@ -1,4 +1,4 @@
-package store
+package record
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // Old says which rows are to be deleted: rows of these types that were last written before the second of unix time that stands under
@@ -55,7 +56,7 @@ type OldPage struct {
 	Old  []uint64 // the ids of the old ones among them
 	More bool     // there are rows behind these
 
-	after, upTo uint64 // between these ids it has read
+	After, UpTo uint64 // between these ids it has read
 }
 
 // FindOld reads the next rows behind an id, at most limit of them, and says which of them are old. The row with the largest id never is:
@@ -66,7 +67,7 @@ func (s *Store) FindOld(ctx context.Context, old Old, after uint64, limit int) (
 		return page, err
 	}
 	last := len(rows) - 1
-	page = OldPage{Rows: rows[:last], More: last == limit, after: after, upTo: rows[last].ID}
+	page = OldPage{Rows: rows[:last], More: last == limit, After: after, UpTo: rows[last].ID}
 	for i := range page.Rows {
 		if row := &rows[i]; old.has(row) {
 			page.Old = append(page.Old, row.ID)
@@ -81,8 +82,8 @@ func (p OldPage) First(n int) OldPage {
 		return p
 	}
 	p.Old = p.Old[:n]
-	p.upTo = p.Old[n-1]
-	end := slices.IndexFunc(p.Rows, func(row Aged) bool { return row.ID == p.upTo })
+	p.UpTo = p.Old[n-1]
+	end := slices.IndexFunc(p.Rows, func(row Aged) bool { return row.ID == p.UpTo })
 	p.Rows, p.More = p.Rows[:end+1], true
 	return p
 }
@@ -114,11 +115,11 @@ type Steps struct {
 // Pending rows are never deleted.
 func (s *Store) DeleteOld(ctx context.Context, old Old, page OldPage, steps Steps) (d Deletion, err error) {
 	for status := range old.Before {
-		if !slices.Contains(FinalStatuses, status) {
+		if !slices.Contains(store.FinalStatuses, status) {
 			return d, fmt.Errorf("delete jobs: status %d is not final", status)
 		}
 	}
-	if page.upTo == 0 {
+	if page.UpTo == 0 {
 		return d, nil
 	}
 	together := s.CanTransact() && len(page.Old) > 0 && (steps.Turn == nil || s.CanRest())
@@ -203,16 +204,17 @@ func (s *Store) deleteStrays(ctx context.Context, page *OldPage, steps *Steps, d
 		strays, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf("SELECT DISTINCT job_id "+
 			"FROM %s "+
 			"WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
-			s.Tables.Attempts, args.ID(page.after), args.ID(page.upTo), s.Tables.Jobs, steps.strays())), args.List...)
+			s.Tables.Attempts, args.ID(page.After), args.ID(page.UpTo), s.Tables.Jobs, steps.strays())), args.List...)
 		if more = len(strays) == steps.strays(); err == nil && len(strays) > 0 {
-			err = s.deleteAttempts(ctx, strays)
+			err = DeleteAttempts(ctx, s, strays)
 		}
 		return 0, err
 	})
 	return more, conn.Wrap("delete the attempts of deleted jobs", err)
 }
 
-func (s *Store) deleteAttempts(ctx context.Context, jobs []uint64) error {
+// DeleteAttempts deletes the attempts of jobs that are gone, or go in the same transaction.
+func DeleteAttempts(ctx context.Context, s *Store, jobs []uint64) error {
 	slices.Sort(jobs)
 	_, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE job_id IN (%s)", fmt.Sprintf(s.DeleteFrom, s.Tables.Attempts), conn.Numbers(jobs)))
 	return err
