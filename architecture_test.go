@@ -103,6 +103,22 @@ func TestArchitecture_OutsideIsSqlxAntsAndTimeEachAtOnePlace(t *testing.T) {
 	}
 }
 
+// Whoever has a store could send anything through it. So statements are sent by functions of package conn, which the SQL alone calls.
+func TestArchitecture_OnlyTheStoreAndTheRecordSendStatements(t *testing.T) {
+	sends, sending := regexp.MustCompile(`^conn\.(Exec|Execute|Read|Together|OnOneSession|UndoAlone)$`), map[string]int{}
+	walkLibrary(t, 0, func(file string, parsed *ast.File) {
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && sends.MatchString(types.ExprString(s)) {
+				sending[path.Dir(file)]++
+			}
+			return true
+		})
+	})
+	if got := slices.Sorted(maps.Keys(sending)); !slices.Equal(got, []string{"internal/record", "internal/store"}) {
+		t.Errorf("statements are sent in %q: a statement is a verb of the store or of the record, which says what it needs and is shown in testdata", got)
+	}
+}
+
 func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
 	for _, imported := range importsOfLibrary(t)["internal/lease"] {
 		if imported != "time" {

@@ -202,9 +202,7 @@ func (s *Store) RollUp(ctx context.Context, jobType int32, from, before, seconds
 		return 0, false, conn.Wrap("look for stats to roll up", err)
 	}
 	begin = first[0] - first[0]%seconds
-	err = conn.Together(ctx, s, func(one *conn.Sender) error {
-		return SumUp(ctx, &Store{store.Store{Sender: one}}, jobType, begin, seconds)
-	})
+	err = conn.Together(ctx, s, func(one *conn.Sender) error { return SumUp(ctx, over(one), jobType, begin, seconds) })
 	return begin, err == nil, conn.Wrap("roll stats up", err)
 }
 

@@ -20,19 +20,22 @@ func Open(ctx context.Context, db conn.DB, prefix string) (*Store, error) {
 	return &Store{*s}, nil
 }
 
+// over returns the store on a sender.
+func over(s *conn.Sender) *Store { return &Store{store.Store{Sender: s}} }
+
 // Through is [conn.Sender.Through].
-func (s *Store) Through(h conn.Handle) *Store { return &Store{*s.Store.Through(h)} }
+func (s *Store) Through(h conn.Handle) *Store { return over(s.Sender.Through(h)) }
 
 // Plain is [conn.Sender.Plain].
-func (s *Store) Plain() *Store { return &Store{*s.Store.Plain()} }
+func (s *Store) Plain() *Store { return over(s.Sender.Plain()) }
 
 // ByClock is [conn.Sender.ByClock].
-func (s *Store) ByClock(now func() time.Time) *Store { return &Store{*s.Store.ByClock(now)} }
+func (s *Store) ByClock(now func() time.Time) *Store { return over(s.Sender.ByClock(now)) }
 
 // Relieved is [conn.Sender.Relieved].
 func (s *Store) Relieved() (engine, handlers *Store, release func()) {
-	first, second, release := s.Store.Relieved()
-	return &Store{*first}, &Store{*second}, release
+	first, second, release := s.Sender.Relieved()
+	return over(first), over(second), release
 }
 
 // InOneTransaction is [store.Store.InOneTransaction].

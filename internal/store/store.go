@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -22,22 +21,10 @@ func Open(ctx context.Context, db conn.DB, prefix string) (*Store, error) {
 // Through is [conn.Sender.Through].
 func (s *Store) Through(h conn.Handle) *Store { return &Store{s.Sender.Through(h)} }
 
-// Plain is [conn.Sender.Plain].
-func (s *Store) Plain() *Store { return &Store{s.Sender.Plain()} }
-
-// ByClock is [conn.Sender.ByClock].
-func (s *Store) ByClock(now func() time.Time) *Store { return &Store{s.Sender.ByClock(now)} }
-
 // Reserve is [conn.Sender.Reserve].
 func (s *Store) Reserve() (reserved *Store, release func()) {
 	one, release := s.Sender.Reserve()
 	return &Store{one}, release
-}
-
-// Relieved is [conn.Sender.Relieved].
-func (s *Store) Relieved() (engine, handlers *Store, release func()) {
-	first, second, release := s.Sender.Relieved()
-	return &Store{first}, &Store{second}, release
 }
 
 // InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
