@@ -1,5 +1,5 @@
 // Package cluster says which leases are this instance's. It takes and gives leases, and tells members when they have one. It handles no
-// jobs: a member does, as the lines of package pipeline do.
+// jobs. A member does, which the engine makes of a line of package pipeline.
 //
 //	shedlock_tab ──look──► snapshot: leases, layouts, limits, pauses
 //	                          ▼

@@ -1,7 +1,7 @@
 // Package engine joins the four rooms: cluster says which leases are mine, find offers their rows, a pipeline marks, runs and settles
 // them, and upkeep does what is done once in a while. None of the four knows another.
 //
-//	Engine ──┬── quota, permit, hooks: of all databases
+//	Engine ──┬── quota (how many workers), permit (to run a job that may kill the process), hooks (to tell the application): for all databases
 //	         │
 //	         └── database, one for each that the configurations name
 //	               ├── cluster.Coordinator ── takes and gives leases, makes and ends members

@@ -42,7 +42,7 @@
 //
 // # What it asks of others
 //
-// The struct Process has the tables and the clock, hears of errors, and says whether a job waits or runs in this process. Here is told the
-// lease that says that this instance is there; if that ends, statements are cancelled. Nothing here takes a lease or gives one: whoever
-// holds one calls Add, and End when it is over.
+// The struct Process has the tables and the clock, hears of errors, and says whether a job waits or runs in this process. Finder.Here is
+// told the lease that says that this instance is there; if that lease ends, statements are cancelled. Nothing here takes a lease or gives one:
+// whoever holds one calls Add, and End when it is over.
 package find

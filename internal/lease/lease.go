@@ -11,7 +11,8 @@
 //
 // The database's clock decides when a lease has expired. Our clock only measures a span that begins before the statement
 // left. The database wrote lock_until no earlier than that, so the span cannot be too long, whatever the network did. A
-// process that was frozen finds its trust gone when it wakes.
+// process that was frozen finds its trust gone when it wakes. If the whole machine was suspended, it may not: on Linux, the monotonic clock
+// stands still meanwhile. Then the next look at the leases, mostly within half a second, shows that somebody else has it.
 package lease
 
 import "time"

@@ -28,7 +28,7 @@
 // attempt, or, if the mark was taken back, another number of changes. So neither changes anything. The row's attempts count runs that ended
 // with Defer, too; Job.Attempt does not count them.
 //
-// If a row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row alone if
+// If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row alone if
 // jobs still run under that term: the term of a rest, or, for two seconds, of a lease that somebody has broken. What a mark needs besides
 // stands above Store.Mark, and what becomes of an outcome that is not written above type failures.
 //
