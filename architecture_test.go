@@ -218,7 +218,7 @@ func TestArchitecture_TheEssaysAreShort(t *testing.T) {
 	if err != nil || len(rooms) == 0 {
 		t.Fatal(rooms, err)
 	}
-	most := map[string]int{"ARCHITECTURE.md": 120}
+	most := map[string]int{"ARCHITECTURE.md": 120, "queue_job/doc.go": 60}
 	for _, room := range rooms {
 		most[room] = 60
 	}

@@ -11,7 +11,7 @@ import (
 // the leases brings the first (internal/cluster/pauses.go). The second is asked for here, in one statement for all types, while something is
 // marked, started or not.
 //
-//	a look, or a mark, is sent ──► the answer ──► starts: a job may start until a second after the sending ──► begin, right before the handler
+//	a look, or a mark, is sent ──► the answer ──► starts: a job may start until a second after the sending ──► runner.begin, right before a run
 //	watchCancellations         ──► the answer ──► task.gone, and the handler's context ends
 //
 // A worker asks last, so no job starts on an older answer, whatever delays the job between its mark and its start: a locked row, a full pool,

@@ -12,7 +12,7 @@ import (
 )
 
 // admission decides which of the rows that are due may be marked now, beside the room that workers and settler leave. A line has those
-// that its configuration asks for; a plain type has none. The dispatcher asks them in this order:
+// that its configuration asks for; a plain type has none, unless its process has a quota. The dispatcher asks them in this order:
 //
 //	filling    a batch handler's rows wait until they fill a call
 //	claims     rows wait for a place of the process's quota

@@ -28,9 +28,9 @@
 // attempt, or, if the mark was taken back, another number of changes. So neither changes anything. The row's attempts count runs that ended
 // with Defer, too; Job.Attempt does not count them.
 //
-// If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row alone if
-// jobs still run under that term: the term of a rest, or, for two seconds, of a lease that somebody has broken. What a mark needs besides
-// stands above Store.Mark, and what becomes of an outcome that is not written above type failures.
+// If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row
+// alone if jobs still run under that term: the term of a rest, or, for two seconds, of a lease that somebody has broken. What a mark needs
+// besides stands above Store.Mark, and what becomes of an outcome that is not written above type failures.
 //
 // # What is trusted, and when it is asked
 //
@@ -43,7 +43,7 @@
 // nothing on its side can prevent that. Then the job may run twice; if the next holder has marked the row, the first run's outcome is dropped.
 //
 // Pauses and cancellations are asked for twice a second (package cluster; cancels.go). A worker checks the last answers right before a run
-// (begin); then observers hear of the run, and the handler is called.
+// (runner.begin); then observers hear of the run, and the handler is called.
 //
 // # Limits
 //
@@ -52,7 +52,7 @@
 //
 //	which row is next     queue.pick   priorities (queue.go); slots of keys (keys.go): a row without a slot is parked
 //	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
-//	which may be marked   admission    full batches (batch.go), places of the quota (quota.go), what the table says of a key (keys.go)
+//	which may be marked   admission    full batches (batch.go), places of the process's quota (quota.go), turns in a key (keys.go)
 //	when a call starts    gate         the rate, and how many jobs a call has (admission.go)
 //	what runs alone       Permit       a suspect: a row whose processes died twice. The process runs one at a time (apart.go)
 //
