@@ -147,11 +147,11 @@ func (c *Coordinator) LookForWork(ctx context.Context) {
 				c.dormancy.ask(true)
 			}
 		}
-		rest, asked := time.Until(next), c.dormancy.look
+		wait, asked := time.Until(next), c.dormancy.look
 		if c.process.Errlog.On(ctx, "look for work of dormant types", c.answerAsked(&looks)) {
-			rest, asked = lookForWorkAgain, nil // what has failed has been asked for again
+			wait, asked = lookForWorkAgain, nil // what has failed has been asked for again
 		}
-		ground.Wait(ctx, rest, asked)
+		ground.Wait(ctx, wait, asked)
 	}
 }
 

@@ -69,7 +69,7 @@ type pausing struct {
 
 // laying is what an instance does about types that are divided anew.
 type laying struct {
-	busy  atomic.Bool      // a goroutine does the next steps; the rest is its
+	busy  atomic.Bool      // a goroutine does the next steps, and has what follows
 	again map[int32]*later // by job types
 }
 

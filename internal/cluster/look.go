@@ -68,7 +68,7 @@ func (c *Coordinator) Run() {
 			close(c.farewell.gone)
 		}
 		c.tidy()
-		timer := time.NewTimer(c.pace.rest())
+		timer := time.NewTimer(c.pace.wait())
 		select {
 		case <-timer.C:
 		case o := <-c.orders:

@@ -50,8 +50,8 @@ func newPace() pace {
 	return pace{began: time.Now(), chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), open: map[string]open{}}
 }
 
-// rest is how long until the next look. Instances that started together need not look together.
-func (p *pace) rest() time.Duration {
+// wait is how long until the next look. Instances that started together need not look together.
+func (p *pace) wait() time.Duration {
 	lately := func(at time.Time, span time.Duration) bool { return time.Since(at) < span }
 	soon := p.dividing || p.away || lately(p.leftAt, leaveMax) || lately(p.drainAt, leaveMax) ||
 		lately(p.askedAt, askLasts) || lately(p.castAt, askLasts)
@@ -69,10 +69,10 @@ func (p *pace) rest() time.Duration {
 	if p.company && lately(p.began, arriveMax) {
 		return lookFirst
 	}
-	rest := LookEvery*3/4 + time.Duration(p.chance.Int64N(int64(LookEvery/4)))
+	wait := LookEvery*3/4 + time.Duration(p.chance.Int64N(int64(LookEvery/4)))
 	if left := time.Until(p.expires); left > 0 { // a holder that lives renews its lease long before
 		const little = 2 * time.Millisecond
-		rest = min(rest, left+little)
+		wait = min(wait, left+little)
 	}
-	return rest
+	return wait
 }

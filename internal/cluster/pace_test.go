@@ -25,7 +25,7 @@ func TestWhatDoesNotChangeHandsIsNotLookedAtMoreOftenForEver(t *testing.T) {
 			looks := func(span time.Duration) (n int) {
 				for began := time.Now(); time.Since(began) < span; n++ {
 					soon(&p)
-					time.Sleep(p.rest())
+					time.Sleep(p.wait())
 				}
 				return n
 			}

@@ -43,19 +43,19 @@ func (c *Coordinator) AskForPauses(ctx context.Context) {
 	const doing = "look for pauses"
 	var own *Pauses // the last answer that it has got
 	again := ground.Backoff{Longest: askEvery}
-	for rest := askEvery; ground.Sleep(ctx, rest); {
+	for wait := askEvery; ground.Sleep(ctx, wait); {
 		known := c.pauses.latest.Load()
-		if rest = askEvery; known == nil { // no look was answered yet, so no lease was taken
+		if wait = askEvery; known == nil { // no look was answered yet, so no lease was taken
 			continue
 		}
 		if left := pausesLate - time.Since(known.Sent.Add(known.Took)); known != own && left > 0 {
 			c.process.Errlog.On(ctx, doing, nil)
-			rest = left
+			wait = left
 			continue
 		}
 		answer, err := c.askOnce()
 		if c.process.Errlog.On(ctx, doing, err) {
-			rest = again.Next()
+			wait = again.Next()
 		} else {
 			again.Reset()
 		}

@@ -61,13 +61,13 @@ func (c *Coordinator) ask(ctx context.Context, names []string, seen []store.Seen
 
 // unask takes back what this instance has asked for and has got: if it stops soon, others need not wait until they can ask.
 func (c *Coordinator) unask(ctx context.Context, taken []*keeper.Lease) {
-	got, rest := ground.Divide(c.pace.asked, func(a keeper.Asked) bool {
+	got, others := ground.Divide(c.pace.asked, func(a keeper.Asked) bool {
 		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Name) == a.Name })
 	})
 	if time.Since(c.pace.askedAt) > askLasts {
-		rest = nil // they have ended
+		others = nil // they have ended
 	}
-	if c.pace.asked = rest; len(rest) == 0 {
+	if c.pace.asked = others; len(others) == 0 {
 		c.pace.askedAt = time.Time{}
 	}
 	c.process.Errlog.On(ctx, "take back asks", c.process.Keeper.Unask(ctx, got))
