@@ -79,8 +79,9 @@ func (d *dispatcher) loop(ctx context.Context) {
 	}
 }
 
-// lookApart looks at the rows that wait apart from the others.
+// lookApart looks at the rows that wait apart from the others. That may take long, so marked tasks that can start go first.
 func (d *dispatcher) lookApart(ctx context.Context) {
+	d.workers.start(d.Clock.At(time.Now()))
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
 	}
@@ -116,6 +117,7 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 	}
 	for _, a := range d.admissions {
 		batch = a.admit(batch, f)
+		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.left does not know them
 	}
 	return batch, f
 }
@@ -125,7 +127,7 @@ type found struct {
 	left             // what waits and was not picked
 	marked      bool // marked tasks go on waiting
 	room, early int  // for marks; of rows that are not due yet
-	picked      int
+	picked      int  // rows that have gone to an admission, or to the batch
 	ahead       bool // what was picked is not due yet
 }
 
