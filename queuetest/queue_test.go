@@ -614,3 +614,39 @@ func TestAHandlerHearsThatItsJobIsCancelled(t *testing.T) {
 		t.Errorf("%+v", runs)
 	}
 }
+
+func TestAHandlerOfSeveralJobsHasThemByTheirIds(t *testing.T) {
+	var got []uint64
+	q := queuetest.New(t, queue_job.Config{JobType: 1, BatchSize: 5, HandleBatchFunc: func(_ context.Context, jobs []*queue_job.Job) error {
+		for _, job := range jobs {
+			got = append(got, job.Id)
+		}
+		return nil
+	}})
+	var want []uint64
+	for _, priority := range []queue_job.Priority{-1, 0, 2, 1} {
+		want = append(want, add(t, q, queue_job.AddModelJob{JobType: 1, JobParams: 1, Priority: priority}))
+	}
+	if q.RunDue(); !slices.Equal(got, want) {
+		t.Errorf("the handler got jobs %v, and gets %v in production", got, want)
+	}
+}
+
+func TestAHandlerMayRunAnotherJobOfItsTypeWhateverTheCapacity(t *testing.T) {
+	var q *queuetest.Queue
+	var inner uint64
+	var ran []uint64
+	q = queuetest.New(t, queue_job.Config{JobType: 1, WorkerPoolCapacity: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+		if ran = append(ran, job.Id); job.Id != inner {
+			if run := q.RunOne(inner); run.Status != queue_job.JobStatusSuccess {
+				t.Errorf("the job that the handler ran is %v", run.Status)
+			}
+		}
+		return nil
+	}})
+	outer := add(t, q, queue_job.AddModelJob{JobParams: 1})
+	inner = add(t, q, queue_job.AddModelJob{JobParams: 1})
+	if run := q.RunOne(outer); run.Status != queue_job.JobStatusSuccess || !slices.Equal(ran, []uint64{outer, inner}) {
+		t.Errorf("the outer job is %v, and jobs %v have run, want %v", run.Status, ran, []uint64{outer, inner})
+	}
+}

@@ -42,6 +42,7 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 			s.Close()
 			return nil, err
 		}
+		m.line.ForSteps()
 		s.members[cfg.JobType] = m
 		d.members.Add(m)
 	}

@@ -375,6 +375,9 @@ func allowedFor(took time.Duration) time.Duration {
 	return max(heededFor, WatchEvery+2*took+little)
 }
 
+// ForSteps has Step run jobs in the goroutine that calls it, whatever the capacity: a handler may call it, too.
+func (l *Line) ForSteps() { l.workers.pool, l.workers.most = caller{}, math.MaxInt }
+
 // Step marks rows, runs their jobs in the goroutine that asks for it and settles them, with the decisions and the statements of the loops,
 // and without a loop. It returns the ids of the jobs that ran. The others could not be marked, since somebody has changed them. If the outcomes
 // are not to be settled, it is as if the process died when the handlers had returned. Reads that look for cancelled jobs end with life.
@@ -389,6 +392,7 @@ func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store
 			tasks = append(tasks, t)
 		}
 	}
+	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	for _, tasks := range byVersion(tasks) {
 		marked, fine := l.marker.mark(ctx, lease, tasks)
 		ours, ok = append(ours, marked...), ok && fine
@@ -431,7 +435,6 @@ func (l *Line) runHeeding(life context.Context, tasks []*task) {
 	})
 	defer looking.Wait()
 	defer close(over)
-	l.workers.pool = caller{}
 	l.workers.start(math.MaxInt64, tasks...)
 }
 
