@@ -274,11 +274,13 @@ func (w *workers) keep(rows int, hungry bool, markTakes time.Duration) {
 func (w *workers) usePlace() (used bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.places
+	p, wanted := w.places, w.wanted()
 	switch {
-	case w.wanted() > 0:
-		p.hold(1)
-		go w.start(0) // the pool may keep its caller waiting
+	case wanted > 0:
+		more := 1 + p.quota.takeOrWait(p, wanted-1)
+		w.alive += more
+		w.coming += more
+		go w.send(more) // the pool may keep its caller waiting, see start
 	case p.hungry:
 		p.hungry = false
 		p.hold(1)

@@ -76,12 +76,17 @@ func (w *workers) start(now int64, marked ...*task) (waits bool) {
 	w.coming += more
 	waits = len(w.early) > 0 || len(w.ready) > w.coming
 	w.mu.Unlock()
-	for range more {
+	w.send(more)
+	return waits
+}
+
+// send starts workers that are counted already.
+func (w *workers) send(n int) {
+	for range n {
 		if err := w.pool.Submit(w.work); err != nil { // only a released pool refuses
 			w.gone(true)
 		}
 	}
-	return waits
 }
 
 // wanted is how many more workers the ready tasks need, as far as they may start. The caller holds the lock.
