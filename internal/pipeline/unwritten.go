@@ -21,6 +21,11 @@ func (a act) wrote(row store.Standing) bool {
 	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
 }
 
+// ranAgain reports whether a row has run again since, and by what this act was to write: nobody else has changed it.
+func (a act) ranAgain(row store.Standing, changes int32) bool {
+	return a.kind == settle && a.status.Pending() && row.Attempts > a.row.Attempts && row.Changes == changes
+}
+
 func tasksOf(group []*outcome) []*task {
 	tasks := make([]*task, len(group))
 	for i, o := range group {
@@ -86,7 +91,7 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 		dropped := fmt.Sprintf("%d of %d outcomes dropped", all-written, all)
 		l.Log.Info(l.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	}
-	if st.doubt == 0 {
+	if st.doubt == 0 || doubtful && st.ranAgain(rows[st.doubt], st.tasks[0].Changes) {
 		l.noteLogs(st)
 	}
 	for _, o := range st.outcomes {

@@ -1,0 +1,35 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// The statement that puts a job back may arrive after its sender has given it up, and the job may have run again before it is sent once more.
+// Then the row does not say what became of the first run. If the handler may have written that itself, only the row could have said it.
+func TestARunIsLoggedWhoseOutcomeWasInDoubtIfTheJobHasRunAgainSince(t *testing.T) {
+	for what, c := range map[string]struct {
+		tries int
+		row   store.Version // as the table shows it
+		noted int
+	}{
+		"it was put back, and runs again":             {1, store.Version{Term: 9, Attempts: 4, Changes: 2}, 1},
+		"it was put back, and waits for its next run": {1, store.Version{Attempts: 4, Changes: 2}, 1},
+		"it succeeded, and somebody has retried it":   {1, store.Version{Attempts: 4, Changes: 3}, 0},
+		"the handler has written its success":         {1, store.Version{Term: 7, Attempts: 3, Changes: 2}, 0},
+		"the outcome was not sent before":             {0, store.Version{Term: 9, Attempts: 4, Changes: 2}, 0},
+	} {
+		l := lineAt(5_000_000)
+		l.Jobs, l.about = &lagging{shown: []store.Standing{{ID: 1, Version: c.row}}}, t.Context()
+		o := &outcome{
+			task: &task{Row: store.Row{ID: 1, Term: 7, Attempts: 3, Changes: 2}}, tries: c.tries, log: &store.Attempt{JobID: 1},
+			act: act{settle, store.Version{Term: 7, Attempts: 3}, 7, verdict{status: queue_job.JobStatusRetry, doubt: 1}},
+		}
+		again, err := l.settledSome(t.Context(), &statement{act: o.act, outcomes: []*outcome{o}, tasks: []*task{o.task}}, 0)
+		if noted := l.settler.log.unnoted(); err != nil || len(again) > 0 || noted != c.noted {
+			t.Errorf("%s: %d rows of the log are noted, want %d; %d outcomes are sent again, %v", what, noted, c.noted, len(again), err)
+		}
+	}
+}
