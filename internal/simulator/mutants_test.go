@@ -734,7 +734,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/simulator/table.go",
 		Old:  "if ok && l.Until <= t.now() && l.Layout == layout && ",
 		New:  "if ok && l.Until <= t.now() && ",
-		Seed: 2277,
+		Seed: 2839,
 	},
 	{
 		Name: "a look brings the rows of all shards, and the loader takes them",
