@@ -46,8 +46,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "cut off: nobody writes that a stop has cut jobs off",
 		File: "internal/engine/open.go",
-		Old:  "CutOff(deaf)",
-		New:  "_ = deaf",
+		Old:  "\tpipeline.CutOff(deaf)\n",
+		New:  "\t_ = deaf\n",
 		Seed: 295,
 	},
 	{
