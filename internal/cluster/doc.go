@@ -1,21 +1,21 @@
 // Package cluster says which leases are this instance's. It takes and gives leases, and tells members when they have one. It handles no
 // jobs. A member does, which the engine makes of a line of package pipeline.
 //
-//	shedlock_tab ──look──► snapshot: leases, layouts, limits, pauses
+//	shedlock_tab ──look──► snapshot: leases, layouts, limits, ended pauses; the pauses go straight to the members
 //	                          ▼
-//	            share.Take: which free leases fall to this instance
+//	            Picture.Take (package share): which free leases fall to this instance
 //	                          ▼
 //	            reconcile: seats that no type needs any more retire, missing ones are made
 //	                          ▼
-//	            share.Give, share.Ask: which leases to give, and to ask for ──► keeper
+//	            Picture.Give: which leases to give; Picture.Ask, if nothing was taken: which to ask for ──► keeper
 //
-//	A seat, and its lease (state):
-//
+//	A lease (state):
 //	             take             give up             nothing starts any more            all is written
 //	  offered ─────────► serving ─────────► giving up ─────────────────────► draining ────────────────► ended
-//	     ▲                  └───── lost, or the process stops ──────────────────┘ │                       │
-//	     └───────────── unless it retires ────────────────────────────────────────┘           Member.End, if it has
-//	                                                                                          retired, and was the last
+//	                        └───── lost, or the process stops ──────────────────┘
+//	Its seat:
+//	  may take a lease ──► has one under which jobs start ──► may take the next one, while the last one drains
+//	        if it retires, and all of its leases have ended ──► Member.End
 //
 // # One loop
 //

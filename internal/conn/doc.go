@@ -14,13 +14,14 @@
 //
 // A [Sender] sends statements to one set of tables in one database. What it does for each of them:
 //
-//   - It waits for the sender's turn, if the database has one writer (turn.go), or the connection is one that the store has reserved.
-//   - It takes the connection beyond the pool's limit, if the pool is full, so that handlers that hold all of its connections keep no
-//     lease from being renewed (reserve.go).
+//   - It waits for the sender's turn, if the database has one writer (turn.go), or the connection is reserved: that can run one statement.
+//   - It picks the connection (reserve.go). Statements about leases always have one of their own, beyond the pool's limit, so handlers that
+//     hold all others keep no lease from being renewed. If the pool is full, most other statements of the engine share a second such
+//     connection, and what handlers write a third.
 //   - It commits, where sessions run with autocommit off (session.go).
 //   - To SQLite, it sends a write until nobody else writes (busy.go).
 //   - It names the remedy in an error that has one: tables that are missing, a pooler that mixes up prepared statements.
 //
-// It sends no statement twice on its own account, but on a reserved connection that was found to be broken, and in
-// [Sender.InSpiteOfDeadlocks].
+// It repeats a statement by itself only in these cases: the reserved connection was found to be broken; another connection writes to SQLite; a
+// deadlock has undone the whole transaction, and the verb has asked for that ([Sender.InSpiteOfDeadlocks], [SendAgain]).
 package conn

@@ -23,7 +23,8 @@
 //
 //	database    its keeper and its coordinator with two more loops, the finder's tail and sweep, the watch of cancellations; now and then
 //	            a first look, the end of a pause, steps to another layout, the registry, and the correction of start times
-//	line        the settler; for each lease one that serves and then gives it away; while it serves, dispatcher, loader and schedule
+//	line        the settler; for each lease one that serves and then gives it away; while it serves, dispatcher, loader and schedule;
+//	            when it retires, one that waits until its last outcomes are written (Member.End)
 //	workers     from a pool that all types of a database with the same WorkerExpirySecond share
 //	task        each of package upkeep; each operation on many jobs that is carried out here
 //	hook        a function of the application that is told something: OnSettled, OnDead, observers of leases; for the whole engine

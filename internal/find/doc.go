@@ -1,5 +1,5 @@
 // Package find finds the rows that are to run, and offers each to its sink: the line that works the row's type, while it has the lease. It
-// marks nothing, and does not know what becomes of a row.
+// marks nothing, and does not know what becomes of a row. All that it writes is a valid priority, if a pending row has none (ClampPriorities).
 //
 //	the table                        Finder, one for each database          Sink, one for each lease
 //
@@ -14,26 +14,29 @@
 //	by page   ──── Load: one type, lane by lane, as there is room ────┘ ◄─────────────────┘
 //
 // A row is due here if it falls due now or within three seconds, the horizon: it waits for its moment in memory. A lane is a stretch of the
-// due index: the pending rows of a type with one priority, one status and one kind of start (at once, at a time, none).
+// due index: the pending rows of a type with one priority, one status and one kind of start_time (0, a time, or NULL).
 //
 // # Three ways to a row
 //
 // The tail finds new rows quickly, the sweep finds every due row, and the loader reads what does not fit. The tail reads along the primary key
-// what has come behind the newest id, and the rows in the gaps below it. It asks for a gap for two seconds, and for 64 gaps at most, so it
-// misses a row that is committed later than that, and a row that is not due yet. The sweep needs no memory: it asks the due index for whatever
-// is pending and due, of all types in one statement. If that takes long, up to five seconds pass until the next sweep.
+// what has come behind the newest id, and the rows in the gaps below it. It asks for a gap for two seconds, and for as long again after each
+// late row in it; for 64 gaps at most. It misses a row that is committed later than that, and a row that is not due yet.
 //
-// If a sink is full, the row stays in the table, and the sink's Backlog is behind. From then on, the sweep leaves the type to the loader, and
-// the tail brings only rows of priorities that still have room. The loader goes through the lanes, round after round. The sweep has the type
-// again if the loader has reached the ends of all lanes and the sink had room for every row, unless old rows are left alone (FirstPullDay) or
-// more than a thousand rows are in memory, which the sweep would read again and again.
+// The sweep asks the due index for whatever is pending and due, in one statement for all types without a backlog. If there is more than the
+// statement brings, the types that it saw are left to their loaders, and the others are swept again. If a sweep has found nothing, the next
+// sweep first asks which types have a pending row. If sweeps take long, up to five seconds pass in between.
+//
+// If a sink is full, the row stays in the table, and the sink's Backlog is marked as behind: the table has due rows that are not in memory. From
+// then on, the sweep leaves the type to the loader, and the tail brings only rows of priorities that still have room. The loader goes through
+// the lanes, round after round. The sweep has the type again if the loader has reached the ends of all lanes and the sink had room for every
+// row, unless old rows are left alone (FirstPullDay) or more than a thousand rows are in memory, which the sweep would read again and again.
 //
 // # The first look
 //
-// When leases come, one statement reads the due rows of all these types. If the tail's last reading was not for a type yet, there is a second
-// look at that type: a row may have been committed in between, and neither has seen it. If a statement for several types does not bring
-// everything, it offers nothing, and each loader looks at its type alone. If a statement for one type does not bring everything, the loader
-// reads pages, the most urgent rows first.
+// When leases come, one statement reads the due rows of all these types. If a type was added after the tail's last reading, it is looked at
+// again. Otherwise, a row that is committed between the first look and the tail's next reading would be seen by neither. If a statement for
+// several types does not bring everything, it offers nothing, and each loader looks at its type alone. If a statement for one type does not
+// bring everything, the loader reads pages, the most urgent rows first.
 //
 // # What a read is
 //

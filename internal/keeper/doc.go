@@ -1,8 +1,8 @@
 // Package keeper takes named leases and keeps them. A [Keeper] renews all its leases at every third of the shortest one's length, the leases
-// of one length in one statement. The engine has a keeper for each database, with a lease for each job type; package shedlock has one for each
-// lock that is held.
+// of one length in one statement. The engine has a keeper for each database, for leases of job types or their shards, of presence, of rests and of
+// turns of upkeep; package shedlock has a keeper for each lock that is held.
 //
-//	       Take             Move: the lease gets another row, and its name is free
+//	       Take             Move: the lease gets another row; its name is free (after MinLock), or closed for a layout
 //	free ────────► held ────────────────────────────────────────────────────► moved
 //	  ▲             │ renewed                                                    │ renewed
 //	  │             │                                                            │
@@ -33,7 +33,8 @@
 //
 // The statements of all keepers on a pool share a connection. If one of them waited for a row that a transaction has locked, as a transaction
 // that breaks a lease does, the renewals would wait, too. So takings and renewals leave such a row out. A statement that releases, closes or
-// lays down a lease does not wait either, and is sent again until the lock is gone; the engine gives up after two seconds. Only statements
-// about rows that hardly anybody locks wait, for two seconds at most, such as the rows of rests and of dormant types. (Servers that cannot
-// pass over rows wait: MySQL before 8.0.1, MariaDB before 10.6, TiDB.)
+// lays down a lease does not wait either, and is sent again until the lock is gone; the engine gives up after two seconds, in a Move after one.
+// Statements wait, for two seconds at most, about rows that hardly anybody locks, such as those of rests and dormant types, and in three rare
+// cases about leases of job types: their taking is in doubt, they are overdue, or a layout opens them. (Servers that cannot pass over rows
+// wait: MySQL before 8.0.1, MariaDB before 10.6, TiDB.)
 package keeper

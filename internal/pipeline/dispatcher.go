@@ -20,10 +20,10 @@ const (
 	unsettledMax  = 2 * batchRowsMax // outcomes that wait to be written before new marks stop
 	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
 	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
-	markMax       = 3 * time.Second  // the same for a mark: in some servers, it waits for a locked row, and all others wait for it
+	markMax       = 3 * time.Second  // how long a mark's statement may take: in some servers, it waits for a locked row, and all others wait for it
 	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
 	heededFor     = time.Second      // an answer about pauses allows jobs to start for this long, or longer (allowedFor)
-	lockedLongest = 20 * time.Second // the same for a row that business code may have locked
+	lockedLongest = 20 * time.Second // the longest wait before a row is marked again that business code may have locked
 )
 
 // dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle

@@ -16,7 +16,7 @@
 // many shards the type is divided) and one shard. None of these ever changes. The line has one lease after the other: after Hold, rows are
 // offered to it; Serve starts jobs until the lease ends. Each lease has a dispatcher of its own, the loop that picks rows from the queue and
 // has them marked. The workers and the settler belong to the line: when a lease ends, what runs, runs on, and its outcome is written if no
-// later term has the row. Until then, the line bears something under that lease (Bears). The struct Process has what lines share.
+// later term has the row. Until then, the line still owes work under that lease (Bears). The struct Process has what lines share.
 //
 // The line tells its Backlog of rows that are to run and are not in memory. The line is told whether its type is paused (Hear), and what
 // still runs under earlier leases, here or elsewhere (Heed).
@@ -24,37 +24,36 @@
 // # Why nothing is overwritten
 //
 // A mark writes the lease's term into the row, and raises the row's number of attempts. A settle says WHERE term = mine AND attempts =
-// this run. If a holder was frozen, its settle finds the successor's term. If a statement of the same holder comes late, it finds a later
-// attempt, or, if the mark was taken back, another number of changes. So neither changes anything. The row's attempts count runs that ended
-// with Defer, too; Job.Attempt does not count them.
+// this run (an unmark: AND changes, too). So if a holder was frozen, its settle finds the successor's term, and changes nothing; if a statement
+// of the same holder comes late, it finds a later attempt, or other changes. Job.Attempt leaves runs out that ended with Defer.
 //
-// If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. It leaves the row
-// alone if jobs still run under that term: the term of a rest, or, for two seconds, of a lease that somebody has broken. What a mark needs
-// besides stands above Store.Mark, and what becomes of an outcome that is not written above type failures.
+// If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. (If it was lost too
+// often, the row is failed WHERE term = that earlier one.) The holder leaves the row alone if jobs still run under that term, the term of a
+// rest or, for two seconds, of a broken lease; or if a retired line of this process has it. More stands above Store.Mark and type failures.
 //
 // # What is trusted, and when it is asked
 //
-// Trust ends earlier than the lease, by the margin and the rounding of package lease. An act must follow the question within that time. The
-// dispatcher asks before each turn, and a worker right before a run. If a turn is held up, its mark may still be sent half a second after
+// Trust ends earlier than the lease, by the margin and the rounding of package lease: at most so long may pass between asking Trusted and
+// acting. The dispatcher asks before each turn, and a worker right before a run. If a turn is held up, its mark may still be sent half a second after
 // trust has ended; a mark changes no row that a later term has. Everything that is written later carries the term, and needs no trust: a
 // holder that has lost its lease settles only rows that no later term has marked, and that is right, for the work was done.
 //
 // If a process is frozen between the question and the start for longer than the rest of its lease, it starts the job when it wakes, and
 // nothing on its side can prevent that. Then the job may run twice; if the next holder has marked the row, the first run's outcome is dropped.
 //
-// Pauses and cancellations are asked for twice a second (package cluster; cancels.go). A worker checks the last answers right before a run
-// (runner.begin); then observers hear of the run, and the handler is called.
+// Twice a second, package cluster asks for pauses, and engine/watch.go for cancellations while something is marked (cancels.go). A worker checks
+// the last answers right before a run (runner.begin); then observers hear of the run, and the handler is called.
 //
 // # Limits
 //
 // One process dispatches all jobs of a type, or of a shard with its part of the limits. So limits are numbers in its memory, and exact over
 // all instances; only handlers that outlast a lost lease are not counted. Where a limit belongs depends on what it decides:
 //
-//	which row is next     queue.pick   priorities (queue.go); slots of keys (keys.go): a row without a slot is parked
+//	which row is next     queue.pick   priorities (queue.go); slots, MaxPerKey for each key: a row without a slot waits apart, parked (keys.go)
 //	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
-//	which may be marked   admission    full batches (batch.go), places of the process's quota (quota.go), turns in a key (keys.go)
-//	when a call starts    gate         the rate, and how many jobs a call has (admission.go)
-//	what runs alone       Permit       a suspect: a row whose processes died twice. The process runs one at a time (apart.go)
+//	which may be marked   admission    full batches (batch.go); places, one for each worker of the process (quota.go); turns in a key (keys.go)
+//	when a call starts    gate         it holds marked jobs back: the rate, and how many jobs a call has (admission.go)
+//	what runs alone       Permit       the engine has one, for suspects: rows that were lost twice, or LostLimit-1 times if that is less (apart.go)
 //
-// A plain type has no gate, and no admission unless its process has a quota.
+// If LostLimit is 1 or less, no row is a suspect. A plain type has no gate, and no admission unless its process has a quota.
 package pipeline

@@ -14,7 +14,8 @@
 // table, async_job_now_tab.)
 //
 //	row             owner                                      says
-//	job-7           the holder                                 this instance starts the jobs of type 7; running: how many it runs
+//	job-7           the holder                                 this instance starts the jobs of type 7; running: how many it runs,
+//	                                                           or -2 (store.Broken): somebody has broken the lease
 //	job-7/2         the holder                                 the same of shard 2, if the type is divided
 //	at-1f2e…        each instance                              this instance is here; running -1 (Leaves): it is about to stop
 //	want-7          an instance that asks, for a second        give me job-7
@@ -24,9 +25,10 @@
 //
 // # No leader and no plan
 //
-// Every instance looks at the same table and decides for itself. Instances that work the same types hand free leases out in the same way,
-// so what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more leases of the type,
-// or one more of the type and two more in all. The holder gives the lease only if its own picture agrees, and after its MinLockSecond.
+// Every instance looks at the same table and decides for itself. Instances of one service that work the same types hand free leases
+// out in the same way, so what a dead instance had goes to several others at once. An instance asks for a lease if the holder has two more
+// leases of the type than it has itself, or one more of the type and two more in all. The holder gives the lease only if its own picture
+// agrees, and after its MinLockSecond.
 //
 // The instances stop giving: let S be the number of shards that an instance has of one type, and H the number of leases that it has in
 // all. A lease that is given to even the shares out lowers the sum of S² over all instances and types; or it leaves that sum as it is, and

@@ -1,8 +1,9 @@
-// Package store holds the statements that the engine sends. Package record has those about what is noted beside the jobs, and what people read
-// and change. Of what a row means, both know only what conditions need: which statuses are pending or final, which terms come later, which
-// rows belong to a shard.
+// Package store holds the statements that the engine sends, those that add jobs, and the changes by people that have to agree with what the
+// engine writes (steer.go: cancel, retry, pause). Package record has the others: what is noted beside the jobs, what people read, and the rest
+// of what they change. Of what a row means, both know only what conditions need: which statuses are pending or final, which terms come later,
+// which rows belong to a shard.
 //
-//	verbs        Mark, Settle, Tail, TakeLeases …    a statement each, seldom two; they never ask which database it is
+//	verbs        Mark, Settle, Tail, TakeLeases …    mostly a statement each; they never ask which database it is
 //	  │ words │ text and arguments
 //	  ▼       ▼
 //	package conn                                     what differs between databases, and how a statement is sent

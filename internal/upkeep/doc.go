@@ -1,5 +1,6 @@
-// Package upkeep does what is done once in a while. No job waits for it; only a start waits until the names of its types are read, for three
-// seconds at most (Claim). If an instance misses a turn at what one does for all, another instance takes it, or the same one later.
+// Package upkeep does what is done once in a while. No job waits for it. A start, Add and Replace wait until the names of the types are read and
+// written, for three seconds at most (Claim), and Stop waits two for the last stats. If an instance misses a turn at what one does for all,
+// another instance takes it, or the same one later.
 //
 //	                 ┌────────────────────── wait ◄─────────────────────┐
 //	                 ▼                                                  │
@@ -25,11 +26,12 @@
 //
 // # What it knows of the engine
 //
-// The interfaces Instance, Line, Lease and Turn, the clock and the log; no more. The engine fills them in (upkeep.go, member.go).
+// The interfaces Instance, Line, Lease and Turn, the clock and the log; no more. The engine fills them in (upkeep.go, member.go), and
+// enters the tasks: database.upkeep in upkeep.go.
 //
 // # Why nothing breaks if it is done twice
 //
 // The lease of a task, its turn, only avoids double work. Each statement finds what there is: a row is deleted only if it is final and old at
-// that moment; the row of a minute is named by a lease and a term that only this instance had; a time of a schedule has a job with a unique
-// key; the row of an operation says how far it has come.
+// that moment. A row of stats is named by minute, lease and term, and only this instance had that term. A time of a schedule has a job with a
+// unique key. The row of an operation says how far it has come.
 package upkeep
