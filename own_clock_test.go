@@ -40,9 +40,10 @@ var ownClock = map[string][]string{
 	"what is refused before anything is asked: days or years ago by any clock": {
 		"cmd/pqueue/internal/cli/moment.go limitOf", "cmd/pqueue/internal/cli/types.go pauseEnd",
 	},
-	"a token or a session ends by the clock of the process that lets its holder in, as logins do everywhere": {
+	"a token or a session ends by the clock of the process that lets its holder in, as logins do; so it does when one is made": {
 		"service/internal/api/aliases.go caller", "service/internal/api/api.go answer", "service/internal/logins/guard.go login",
-		"service/internal/logins/guard.go logout", "service/internal/logins/guard.go user",
+		"service/internal/logins/guard.go logout", "service/internal/logins/guard.go user", "service/internal/tokens/tokens.go New",
+		"cmd/pqueue/internal/cli/token.go tokenCreate",
 	},
 	"a signature's time, which the receiver holds against its own clock, or a receiver's Retry-After as a date": {
 		"service/internal/deliver/deliverer.go deliver",

@@ -23,7 +23,7 @@ type Token struct {
 	Scopes []string
 	// Topics are patterns of topics, in which * stands for any characters.
 	Topics []string
-	// Expires is when it counts no more. Zero: never.
+	// Expires is when it counts no more, by the clock of the process that is called. Zero: never.
 	Expires time.Time
 	Created time.Time
 }

@@ -1,10 +1,14 @@
 package service
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,9 +135,59 @@ func TestATimeThatIsToComeByTheDatabasesClockIsTaken(t *testing.T) {
 		if due := timeOf(t, api.send(http.StatusOK, "GET", "/v1/tasks/"+api.newest("delay_queue"), "").json("due")); !due.Equal(soon) {
 			t.Errorf("what is planned for %v is due at %v", soon, due)
 		}
-		made := api.send(http.StatusCreated, "POST", "/v1/tokens", fmt.Sprintf(`{"scopes":["admin"],"topics":["*"],"expires":%d}`, soon.Unix()))
-		if made := timeOf(t, made.json("created")); soon.Sub(made) < 29*time.Minute {
-			t.Errorf("the token was made at %v, half an hour before %v", made, soon)
+	})
+}
+
+// ownClock is a way to SQLite whose clock can be set.
+type ownClock struct {
+	*faulty
+	off atomic.Int64 // seconds
+}
+
+func (o *ownClock) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := o.faulty.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ownClockConn{conn.(faultyConn), o}, nil
+}
+
+type ownClockConn struct {
+	faultyConn
+	o *ownClock
+}
+
+func (c ownClockConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	const now = "unixepoch('subsec')"
+	return c.faultyConn.QueryContext(ctx, strings.ReplaceAll(query, now, fmt.Sprintf("(%s + %d)", now, c.o.off.Load())), args)
+}
+
+// withOwnClock runs a service that sends nothing, whose database has a clock that can be set.
+func withOwnClock(t *testing.T, test func(api *instance, clock *ownClock)) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		clock := &ownClock{faulty: &faulty{from: d.DB.Driver(), dsn: d.DSN}}
+		d.DB = sql.OpenDB(clock)
+		t.Cleanup(func() { d.DB.Close() }) // after the service has stopped
+		test(start(t, d, func(c *service.Config) { c.WithoutDelivery = true }), clock)
+	})
+}
+
+// A process lets the holder of a token in by its own clock. So that one decides also whether a new token is over already.
+func TestATokenIsOverByTheClockOfTheProcessThatIsCalled(t *testing.T) {
+	withOwnClock(t, func(api *instance, clock *ownClock) {
+		create := func(want int, expires time.Time) answer {
+			return api.send(want, "POST", "/v1/tokens", fmt.Sprintf(`{"scopes":["admin"],"topics":["*"],"expires":%d}`, expires.Unix()))
+		}
+		for _, off := range []time.Duration{time.Hour, -time.Hour} {
+			clock.off.Store(int64(off / time.Second))
+			made := create(http.StatusCreated, time.Now().Add(30*time.Minute))
+			if ago := time.Now().Add(off).Sub(timeOf(api.t, made.json("created"))); ago.Abs() > time.Minute {
+				api.t.Errorf("with a clock of the database that is off by %v, the token was created %v ago by that clock", off, ago)
+			}
+			api.token = made.json("token").(string)
+			api.send(http.StatusOK, "GET", "/v1/tokens", "")
+			create(http.StatusUnprocessableEntity, time.Now().Add(-30*time.Minute))
 		}
 	})
 }

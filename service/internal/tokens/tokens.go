@@ -83,8 +83,9 @@ func (c *Caller) Topics() []string { return c.topics }
 
 const topicsMax = 10_000 // bytes of the patterns of a token
 
-// New makes a token at a moment, and its text, which is shown once. The topics are patterns, in which * stands for any characters.
-func New(note string, scopes []Scope, topics []string, expires, now time.Time) (token tables.Token, text string, err error) {
+// New makes a token, and its text, which is shown once. The topics are patterns, in which * stands for any characters. When it is created is by
+// the database's clock. Whether it expires in time to come is by this process's, as it is when a caller shows it.
+func New(note string, scopes []Scope, topics []string, expires, created time.Time) (token tables.Token, text string, err error) {
 	if len(scopes) == 0 || len(topics) == 0 {
 		return token, "", fmt.Errorf("a token needs scopes and patterns of topics; * stands for all topics")
 	}
@@ -105,7 +106,7 @@ func New(note string, scopes []Scope, topics []string, expires, now time.Time) (
 	if slices.Contains(scopes, Admin) && !slices.Contains(topics, "*") {
 		return token, "", fmt.Errorf("admin may do everything, also make tokens for all topics; leave the topics out, or give the token the other scopes")
 	}
-	if !expires.IsZero() && !expires.After(now) {
+	if !expires.IsZero() && !expires.After(time.Now()) {
 		return token, "",
 			fmt.Errorf("the token expires at %s, which is over; use a time to come, or none for a token that does not expire",
 				expires.UTC().Format(time.RFC3339))
@@ -113,7 +114,7 @@ func New(note string, scopes []Scope, topics []string, expires, now time.Time) (
 	if n := len(strings.Join(topics, " ")); n > topicsMax {
 		return token, "", fmt.Errorf("the patterns of topics have %d bytes, and the most is %d; use shorter ones, with *", n, topicsMax)
 	}
-	token, text = withID(strings.ToLower(rand.Text()[:12]), note, names, topics, expires, now)
+	token, text = withID(strings.ToLower(rand.Text()[:12]), note, names, topics, expires, created)
 	return token, text, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service"
 )
 
 // clockOff is by how many nanoseconds SQLite's clock differs from that of this machine.
@@ -208,6 +209,31 @@ func linesOf(now time.Time) []string {
 		"type pause 7 --for 45m", "type get 7", "type pause 7 --until +50m", "type get 7 -o json", "type pause 7 --until " + in(30*time.Minute), "type list",
 		"type pause 7 --until " + in(-30*time.Minute), "type history 7 --last 45m --step 1m -o csv", "type history 7 --last 15m --step 1m -o csv", "type what-if 9 --last 1h",
 		"lease history", "lease history 7 -o json", "lease history --last 5m", "lease list", "host list", "check", "op list", "audit list -o json", "top",
-		"token create --scope admin --valid 45m", "token list", "job list type:9",
+		"job list type:9",
+	}
+}
+
+// A service lets the holder of a token in by its own clock, so that one says how long the token is valid. The database's may be another.
+func TestATokenIsValidByTheClockThatChecksIt(t *testing.T) {
+	setClock()
+	defer clockOff.Store(0)
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		clockOff.Store(int64(off))
+		sh, db, _ := newTables(t)
+		sh.want("token create --scope admin --valid 45m", exitDone)
+		tokens, err := service.OpenTokens(t.Context(), db, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := tokens.List(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if in := time.Until(list[0].Expires); in < 44*time.Minute || in > 45*time.Minute {
+			t.Errorf("with a clock of the database that is off by %v, a token for 45 minutes expires in %v", off, in)
+		}
+		if ago := time.Now().Add(off).Sub(list[0].Created); ago.Abs() > time.Minute {
+			t.Errorf("with a clock of the database that is off by %v, it was created %v ago by that clock", off, ago)
+		}
 	}
 }

@@ -18,7 +18,7 @@ func (a *app) tokenCommand() *cobra.Command {
 }
 
 // withTokens opens the tokens for as long as an act takes.
-func (a *app) withTokens(ctx context.Context, act func(context.Context, *database, *service.Tokens) error) error {
+func (a *app) withTokens(ctx context.Context, act func(context.Context, *service.Tokens) error) error {
 	a.useOwnFile()
 	return a.with(ctx, func(db *database) error {
 		return a.within(ctx, func(ctx context.Context) error {
@@ -26,7 +26,7 @@ func (a *app) withTokens(ctx context.Context, act func(context.Context, *databas
 			if err != nil {
 				return err
 			}
-			return act(ctx, db, tokens)
+			return act(ctx, tokens)
 		})
 	})
 }
@@ -38,31 +38,24 @@ func (a *app) tokenCreate() *cobra.Command {
 		Use:   "create",
 		Short: "Make a token, and show it once",
 		Long: `Make a token, and show it once: the database has its hash only. A running service takes it within a second. pqueue serve makes the first
-token itself.
+token itself. Whether a token has expired is by the clock of the service that checks it.
 
 Scopes: tasks:add, tasks:read, bodies:read, tasks:manage, topics:manage, admin; admin may do everything.`,
 		Example: "  pqueue token create --scope tasks:add,tasks:read --topic 'shop.*' --note 'the shop'\n  pqueue token create --scope admin --valid 8h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var span time.Duration
 			if valid != "" {
-				var err error
-				if span, err = words.ParseSpan(valid); err != nil || span <= 0 {
+				span, err := words.ParseSpan(valid)
+				if err != nil || span <= 0 {
 					return exitf(exitUsage, "--valid %s: use a duration such as 8h or 90d", valid)
 				}
+				t.Expires = time.Now().Add(span)
 			}
 			a.useOwnFile()
 			if err := a.makeTables(cmd.Context()); err != nil { // this may be the first that anybody does with the database
 				return err
 			}
-			return a.withTokens(cmd.Context(), func(ctx context.Context, db *database, tokens *service.Tokens) error {
-				if span > 0 {
-					now, err := a.now(ctx, db)
-					if err != nil {
-						return err
-					}
-					t.Expires = now.Add(span)
-				}
+			return a.withTokens(cmd.Context(), func(ctx context.Context, tokens *service.Tokens) error {
 				id, text, err := tokens.Create(ctx, t)
 				if err != nil {
 					return err
@@ -76,7 +69,7 @@ Scopes: tasks:add, tasks:read, bodies:read, tasks:manage, topics:manage, admin; 
 	cmd.Flags().StringSliceVar(&t.Scopes, "scope", nil, "what it may do")
 	cmd.Flags().StringSliceVar(&t.Topics, "topic", []string{"*"}, "with which topics; * stands for any characters")
 	cmd.Flags().StringVar(&t.Note, "note", "", "what it is for")
-	cmd.Flags().StringVar(&valid, "valid", "", "when the token expires, counted from now by the database's clock, such as 8h or 90d (default: never)")
+	cmd.Flags().StringVar(&valid, "valid", "", "when the token expires, such as 8h or 90d from now by this machine's clock (default: never)")
 	return cmd
 }
 
@@ -86,7 +79,7 @@ func (a *app) tokenList() *cobra.Command {
 		Short: "List the tokens, without their secrets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withTokens(cmd.Context(), func(ctx context.Context, _ *database, tokens *service.Tokens) error {
+			return a.withTokens(cmd.Context(), func(ctx context.Context, tokens *service.Tokens) error {
 				all, err := tokens.List(ctx)
 				if err != nil {
 					return err
@@ -124,7 +117,7 @@ func (a *app) tokenRevoke() *cobra.Command {
 		Short: "Delete a token: within a second, nobody can call with it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withTokens(cmd.Context(), func(ctx context.Context, _ *database, tokens *service.Tokens) error {
+			return a.withTokens(cmd.Context(), func(ctx context.Context, tokens *service.Tokens) error {
 				there, err := tokens.Revoke(ctx, args[0])
 				if err == nil && !there {
 					return exitf(exitNothing, "there is no token %s", args[0])
