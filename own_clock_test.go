@@ -48,9 +48,9 @@ var ownClock = map[string][]string{
 	"a signature's time, which the receiver holds against its own clock, or a receiver's Retry-After as a date": {
 		"service/internal/deliver/deliverer.go deliver",
 	},
-	"what is given up for good, or is mended, only if both clocks say so": {
-		"service/internal/api/add.go isOver", "service/housekeeping.go surely", "service/service.go New", "service/internal/callback/callback.go Handler",
-		"service/internal/schedules/schedules.go Mend",
+	"what is given up for good, is mended, or counts as passed, only if both clocks say so": {
+		"service/internal/api/add.go isOver", "service/internal/api/aliases.go delayQueueTask", "service/housekeeping.go surely", "service/service.go New",
+		"service/internal/callback/callback.go Handler", "service/internal/schedules/schedules.go Mend",
 	},
 	"until when a destination gets no calls of this process: its breakers, rates and pauses go by its own clock, and so does the time that it shows": {
 		"service/internal/deliver/deliverer.go Deliver", "service/internal/deliver/destinations.go Destinations",

@@ -138,10 +138,10 @@ func TestATimeThatIsToComeByTheDatabasesClockIsTaken(t *testing.T) {
 	})
 }
 
-// ownClock is a way to SQLite whose clock can be set.
+// ownClock is a way to SQLite whose clock can be set, and which counts how often somebody asks for the clock alone.
 type ownClock struct {
 	*faulty
-	off atomic.Int64 // seconds
+	off, asked atomic.Int64 // seconds, and how often
 }
 
 func (o *ownClock) Connect(ctx context.Context) (driver.Conn, error) {
@@ -159,17 +159,20 @@ type ownClockConn struct {
 
 func (c ownClockConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	const now = "unixepoch('subsec')"
+	if query == "SELECT "+now {
+		c.o.asked.Add(1)
+	}
 	return c.faultyConn.QueryContext(ctx, strings.ReplaceAll(query, now, fmt.Sprintf("(%s + %d)", now, c.o.off.Load())), args)
 }
 
-// withOwnClock runs a service that sends nothing, whose database has a clock that can be set.
+// withOwnClock runs a service that sends nothing, so that only requests ask for the clock.
 func withOwnClock(t *testing.T, test func(api *instance, clock *ownClock)) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		clock := &ownClock{faulty: &faulty{from: d.DB.Driver(), dsn: d.DSN}}
 		d.DB = sql.OpenDB(clock)
 		t.Cleanup(func() { d.DB.Close() }) // after the service has stopped
-		test(start(t, d, func(c *service.Config) { c.WithoutDelivery = true }), clock)
+		test(start(t, d, func(c *service.Config) { c.Aliases.DelayQueue, c.WithoutDelivery = "delay_queue", true }), clock)
 	})
 }
 
@@ -189,6 +192,31 @@ func TestATokenIsOverByTheClockOfTheProcessThatIsCalled(t *testing.T) {
 			api.send(http.StatusOK, "GET", "/v1/tokens", "")
 			create(http.StatusUnprocessableEntity, time.Now().Add(-30*time.Minute))
 		}
+	})
+}
+
+// Each statement more is one that all of them wait for. The clock is asked when an answer depends on it, and once for what comes together.
+func TestRequestsAskForTheClockSeldom(t *testing.T) {
+	withOwnClock(t, func(api *instance, clock *ownClock) {
+		asked := func(what string, least, most int64, do func()) {
+			api.t.Helper()
+			clock.asked.Store(0)
+			do()
+			if n := clock.asked.Load(); n < least || n > most {
+				api.t.Errorf("%s asks for the clock %d times, want %d to %d", what, n, least, most)
+			}
+		}
+		plan := func(at time.Time) {
+			api.ask(http.StatusOK, "/api/task/save", "application/x-www-form-urlencoded", fmt.Sprint("notify_url=http://127.0.0.1/&plan_time=", at.Unix()), "")
+		}
+		plan(time.Now().Add(time.Hour)) // its topic is made
+		asked("a task that is planned", 0, 0, func() { plan(time.Now().Add(time.Hour)) })
+		asked("a task whose time has passed", 1, 1, func() { plan(time.Now().Add(-time.Hour)) })
+		asked("the figures of a topic in which nothing is put off", 0, 0, func() { api.send(http.StatusOK, "GET", "/v1/topics/delay_queue/stats", "") })
+		line := fmt.Sprintf(`{"topic":"orders","url":"http://127.0.0.1/","delay":"10m","expires":%d}`+"\n", time.Now().Add(-time.Hour).Unix())
+		asked("a stream of lines that have expired", 1, 10, func() { // it is cut into a few groups, if the machine is slow
+			api.send(http.StatusOK, "POST", "/v1/batch", strings.Repeat(line, 100), "Content-Type: application/x-ndjson")
+		})
 	})
 }
 

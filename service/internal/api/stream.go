@@ -282,9 +282,10 @@ func (a *api) addLines(c *call, lines []line) []answered {
 	var at []int
 	var tasks []*task.Task
 	var jobs []queue_job.AddModelJob
+	clock := sync.OnceValues(a.clock(c))
 	for i, l := range lines {
 		answers[i].Line = l.number
-		t, job, err := a.readTask(c, l)
+		t, job, err := a.readTask(c, l, clock)
 		if err != nil {
 			answers[i].Problem = intake.Away(err)
 			continue
@@ -342,7 +343,7 @@ func isLimit(err error) bool {
 	return errors.As(err, &bad) && bad.Code == problem.TopicLimit
 }
 
-func (a *api) readTask(c *call, l line) (*task.Task, queue_job.AddModelJob, error) {
+func (a *api) readTask(c *call, l line, clock func() (time.Time, error)) (*task.Task, queue_job.AddModelJob, error) {
 	if l.err != nil {
 		return nil, queue_job.AddModelJob{}, l.err
 	}
@@ -350,7 +351,7 @@ func (a *api) readTask(c *call, l line) (*task.Task, queue_job.AddModelJob, erro
 	if bad != nil {
 		return nil, queue_job.AddModelJob{}, bad
 	}
-	if err := late(t, "", a.clock(c)); err != nil {
+	if err := late(t, "", clock); err != nil {
 		return nil, queue_job.AddModelJob{}, err
 	}
 	job, err := a.draft(t, c.caller, "")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
@@ -313,10 +315,7 @@ func (a *api) topicStats(c *call) error {
 	if err != nil {
 		return err
 	}
-	now, err := a.now(ctx)
-	if err != nil {
-		return err
-	}
+	clock := sync.OnceValues(func() (time.Time, error) { return a.now(ctx) })
 	var s stats
 	for _, of := range counts {
 		s.Waiting += of.ByStatus[queue_job.JobStatusInit]
@@ -327,6 +326,10 @@ func (a *api) topicStats(c *call) error {
 		s.InFlight += l.Running
 		s.Overdue = max(s.Overdue, l.Overdue.Seconds())
 		if p := l.PutOff; p != nil { // a task that is put off is due later, and has been late since it first was
+			now, err := clock()
+			if err != nil {
+				return err
+			}
 			s.Overdue = max(s.Overdue, now.Sub(p.Since).Seconds())
 			for _, c := range p.Causes {
 				s.HeldBack = append(s.HeldBack, held{c.Text, c.Jobs, stamp(c.Until)})
