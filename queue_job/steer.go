@@ -340,13 +340,14 @@ func (j *Jobs) PauseUntil(ctx context.Context, ex Executor, jobType int32, until
 
 const pauseMax = 365 * 24 * time.Hour
 
-// endOfPause is the second of unix time at which a pause ends. now is one, too.
+// endOfPause is the second of unix time at which a pause ends. now is the second that has begun, so a year from a moment in it ends in the
+// second after a year of whole seconds.
 func endOfPause(until time.Time, now int64) (int64, error) {
 	until = until.Round(0).UTC() // without the reading of a clock that means nothing to a reader
 	switch second := until.Add(time.Second - 1).Unix(); {
 	case second <= now:
 		return 0, refused("a pause until %v, which has passed; use a time to come, or Resume, if the type is to go on", until)
-	case until.Unix() > now+int64(pauseMax/time.Second):
+	case second > now+int64(pauseMax/time.Second)+1:
 		return 0, refused("a pause until %v, which is more than %d days away; use an earlier time, or Pause, which lasts until Resume",
 			until, pauseMax/(24*time.Hour))
 	default:

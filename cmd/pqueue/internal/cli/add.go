@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -41,15 +42,19 @@ they are left out, they are null.`,
 			if j.Unique, err = uniquenessOf(unique); err != nil {
 				return err
 			}
-			if j.StartTime, j.Delay, err = startOf(at, after); err != nil {
+			start, err := startOf(at, after)
+			if err != nil {
 				return err
 			}
-			j.Key, j.Group, j.Meta = key, group, meta
+			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
 			if cmd.Flags().Changed("max-retries") {
 				j.MaxRetries = &maxRetries
 			}
 			return a.with(cmd.Context(), func(db *database) error {
 				if j.JobType, err = a.typeOf(cmd.Context(), db, args[0]); err != nil {
+					return err
+				}
+				if j.StartTime, err = a.secondOf(cmd.Context(), db, start); err != nil {
 					return err
 				}
 				return a.add(cmd.Context(), db, j)
@@ -81,19 +86,27 @@ func uniquenessOf(text string) (queue_job.Uniqueness, error) {
 	return 0, exitf(exitUsage, "--unique %s: it is pending or forever", text)
 }
 
-// startOf is the second at which a job falls due, or how long after it was added. 0 and 0: at once.
-func startOf(at string, after time.Duration) (second uint32, delay time.Duration, err error) {
-	if at == "" {
-		return 0, after, nil
+// startOf reads when a job falls due. None is given: it says so itself, or it does at once.
+func startOf(at string, after time.Duration) (m moment, err error) {
+	switch {
+	case at == "":
+		return m, nil
+	case after != 0:
+		return m, exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
 	}
-	if after != 0 {
-		return 0, 0, exitf(exitUsage, "--at and --after both say when it falls due; use one of them")
+	return futureOf(at)
+}
+
+// secondOf is the second in which a moment lies, as a row has it. 0: none is given.
+func (a *app) secondOf(ctx context.Context, db *database, m moment) (uint32, error) {
+	at, err := a.momentNow(ctx, db, m)
+	if err != nil || !m.given() {
+		return 0, err
 	}
-	m, err := futureOf(at)
-	if err != nil || m.counted {
-		return 0, m.from, err
+	if at.Unix() <= 0 || at.Unix() > math.MaxUint32 {
+		return 0, exitf(exitUsage, "--at lies in the year %d; write a time between 1970 and 2106", at.Year())
 	}
-	return uint32(m.at.Unix()), 0, nil
+	return uint32(at.Unix()), nil
 }
 
 func (a *app) add(ctx context.Context, db *database, j queue_job.AddModelJob) error {

@@ -494,3 +494,16 @@ func TestMomentsAndRanges(t *testing.T) {
 		t.Errorf("%+v, %v", f, q.names)
 	}
 }
+
+func TestATimeFromNowOnIsAnyThatARowCanHave(t *testing.T) {
+	sh, _, _ := newTables(t)
+	sh.want("job add 7 {} --at +3651d", exitDone, "1")
+	sh.want("job add 7 {} --at +-5m", exitDone, "2")
+	sh.want("job list due:-8760h.. -o id", exitDone, "1")
+	sh.want("job list due:..4m -o id", exitDone, "2")
+	sh.want("job add 7 {} --at +60000d", exitUsage, "between 1970 and 2106")
+	sh.want("job add 7 {} --at 1969-01-01", exitUsage, "between 1970 and 2106")
+	sh.want("job add 7 {} --at +2h --after 1h", exitUsage, "use one of them")
+	sh.want("type pause 7 --for 365d", exitDone, "is paused until")
+	sh.want("type pause 7 --for 366d", exitError, "365 days")
+}
