@@ -24,7 +24,8 @@ func (d *databaseClock) heard(now time.Time) {
 	d.said, d.at = now, time.Now()
 }
 
-// now is what the clock says by now, and whether it was read lately. If it was never read, it is what this process's clock says.
+// now is what the clock says by now, as it was last known, and whether it was read lately. If it was never read, it is what this process's
+// clock says.
 func (d *databaseClock) now() (now time.Time, fresh bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,7 +37,7 @@ func (d *databaseClock) now() (now time.Time, fresh bool) {
 }
 
 // now is the database's clock, from which ages and spans of time are counted. It is read at most once a minute; a look at the fleet reads it,
-// too. Pages that cost a statement or two do not ask for it: they go by what others have read.
+// too. Pages of acts and of operations, which show times that were written, do not ask for it: they go by what others have read.
 func (c *console) now(ctx context.Context) (time.Time, error) {
 	if now, fresh := c.clock.now(); fresh {
 		return now, nil
@@ -50,8 +51,12 @@ func (c *console) now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// asOf is when what a page shows was so. Some of it may have been read for others, some seconds ago.
-func (c *console) asOf(ctx context.Context, body any) (at time.Time, err error) {
+// clockMax is how long a page whose body is there waits for the clock.
+const clockMax = time.Second
+
+// asOf is when what a page shows was so. Some of it may have been read for others, some seconds ago. If the clock cannot be read, it is as it
+// was last known.
+func (c *console) asOf(ctx context.Context, body any) (at time.Time) {
 	switch body := body.(type) {
 	case *overview:
 		at = body.At
@@ -63,11 +68,22 @@ func (c *console) asOf(ctx context.Context, body any) (at time.Time, err error) 
 		at = body.At
 	case faces.Errors:
 		at = body.At
-	case leasesPage, pageOfActs, manyJobs:
+	case pageOfActs, manyJobs:
 		at, _ = c.clock.now()
 	}
 	if at.IsZero() {
-		at, err = c.now(ctx)
+		at = c.nowIfKnown(ctx)
 	}
-	return at, err
+	return at
+}
+
+// nowIfKnown is now or, if the database does not say it soon, its clock as it was last known.
+func (c *console) nowIfKnown(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, clockMax)
+	defer cancel()
+	now, err := c.now(ctx)
+	if err != nil {
+		now, _ = c.clock.now()
+	}
+	return now
 }

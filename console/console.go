@@ -227,13 +227,11 @@ func (c *console) page(name string, get func(*http.Request) (body any, err error
 		if c.ex != nil {
 			p.Body, err = get(r)
 		}
-		if err == nil {
-			p.At, err = c.asOf(r.Context(), p.Body)
-		}
 		if err != nil {
 			c.writeError(w, p, "This page cannot be shown", err)
 			return
 		}
+		p.At = c.asOf(r.Context(), p.Body)
 		if o, ok := p.Body.(outdating); ok && o.outdates(r.URL.Query().Get("said")) {
 			p.Said = ""
 		}

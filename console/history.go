@@ -132,7 +132,7 @@ func (c *console) showLeases(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, _ := c.clock.now()
+	before := c.nowIfKnown(r.Context())
 	from := before.Add(-w.long)
 	all, err := c.tenures.of(freshFor, w.Name).get(r.Context(), func(ctx context.Context) ([]operate.Tenure, error) {
 		return operate.LeaseHistory(ctx, c.jobs, c.ex, operate.TenureFilter{From: from, Most: tenuresDrawn})

@@ -98,6 +98,33 @@ func (d tallied) QueryContext(ctx context.Context, query string, args ...any) (*
 	return d.DB.QueryContext(ctx, query, args...)
 }
 
+// clockless is a handle on which nobody can ask what time it is.
+type clockless struct{ *sql.DB }
+
+func (d clockless) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if strings.Contains(query, "AS newest") {
+		return nil, errors.New("the clock is away")
+	}
+	return d.DB.QueryContext(ctx, query, args...)
+}
+
+func TestAPageThatWasReadIsShownIfTheClockIsAway(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		jobs, err := queue_job.Open(clockless{d.DB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := jobs.Pause(t.Context(), d.DB, 7); err != nil {
+			t.Fatal(err)
+		}
+		b := browse(t, console.Handler(jobs))
+		for _, path := range []string{"/leases", "/jobs?key=k"} {
+			b.get(path, http.StatusOK)
+		}
+	})
+}
+
 func TestTheConsoleShowsAndSteers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
@@ -827,7 +854,8 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
-		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300": 5, "/types/300/what-if": 5, "/leases": 1, "/leases?last=30d": 1, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		// Of the leases, the second is the clock, once a minute: a page that says a wrong time is worse.
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300": 5, "/types/300/what-if": 5, "/leases": 2, "/leases?last=30d": 2, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)

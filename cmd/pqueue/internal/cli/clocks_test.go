@@ -183,7 +183,11 @@ func TestTheClockOfThisMachineChangesNothing(t *testing.T) {
 				"/schedules", "/health", "/retention", "/acts", "/operations/1", "/operations/new?verb=cancel&type=7"} {
 				w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
 				r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
-				handler.ServeHTTP(w, r)
+				shows := handler
+				if page == "/leases" { // also if a console shows this one first
+					shows = console.Handler(jobs)
+				}
+				shows.ServeHTTP(w, r)
 				is[page] = toldBy(fmt.Sprintf("%d\n%s", w.Code, w.Body), now())
 			}
 			if off == 0 {
