@@ -35,7 +35,7 @@ var ownClock = map[string][]string{
 		"service/internal/topics/registry.go tellRefused",
 	},
 	"a line of a log, or of a screen while the database is away: when this process saw it": {
-		"cmd/pqueue/internal/cli/demo.go ServeHTTP", "cmd/pqueue/internal/cli/top.go top",
+		"cmd/pqueue/internal/cli/demo.go ServeHTTP", "cmd/pqueue/internal/cli/job.go watch", "cmd/pqueue/internal/cli/top.go top",
 	},
 	"what is refused before anything is asked: days or years ago by any clock": {
 		"cmd/pqueue/internal/cli/moment.go limitOf", "cmd/pqueue/internal/cli/types.go pauseEnd",

@@ -25,8 +25,12 @@ import (
 	"github.com/create-info/persistent-queue/service"
 )
 
-// clockOff is by how many nanoseconds SQLite's clock differs from that of this machine.
-var clockOff atomic.Int64
+// clockOff is by how many nanoseconds SQLite's clock differs from that of this machine, and clockAway whether it cannot be read to parts of a
+// second.
+var (
+	clockOff  atomic.Int64
+	clockAway atomic.Bool
+)
 
 // setClock has the connections that are opened from now on go by a clock that is off by what clockOff says.
 var setClock = sync.OnceFunc(func() {
@@ -40,6 +44,8 @@ var setClock = sync.OnceFunc(func() {
 			return now().Unix(), nil
 		case args[0] == nil:
 			return nil, nil
+		case args[0] == "subsec" && clockAway.Load():
+			return nil, errors.New("the clock is away")
 		case args[0] == "subsec":
 			return float64(now().UnixMicro()) / 1e6, nil
 		}
@@ -240,4 +246,16 @@ func TestATokenIsValidByTheClockThatChecksIt(t *testing.T) {
 			t.Errorf("with a clock of the database that is off by %v, it was created %v ago by that clock", off, ago)
 		}
 	}
+}
+
+func TestAWatchedJobsEndIsSaidIfTheClockIsAway(t *testing.T) {
+	setClock()
+	defer clockAway.Store(false)
+	sh, db, _ := newTables(t)
+	sh.want("job add 7 {}", exitDone)
+	if _, err := db.Exec("UPDATE async_job_tab SET job_status = ?", int(queue_job.JobStatusSuccess)); err != nil {
+		t.Fatal(err)
+	}
+	clockAway.Store(true)
+	sh.want("job watch 1", exitDone, "success")
 }

@@ -300,8 +300,8 @@ func (a *app) watch(ctx context.Context, db *database, id uint64) error {
 		}
 		if state != last {
 			now, err := a.now(ctx, db)
-			if err != nil {
-				return err
+			if err != nil { // what was seen is said all the same: it may be the end
+				now = time.Now()
 			}
 			fmt.Fprintf(a.Out, "%s  %s\n", clock(now), state)
 			last = state
