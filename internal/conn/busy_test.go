@@ -10,7 +10,7 @@ import (
 
 var errLocked = errors.New("database is locked (5) (SQLITE_BUSY)")
 
-// onSQLite is a sender whose connection waits for other writers for so many milliseconds.
+// onSQLite is a sender whose connection waits that many milliseconds for other writers.
 func onSQLite(t *testing.T, wait int) (*Sender, sqlmock.Sqlmock) {
 	db, mock := mocked(t)
 	mock.ExpectQuery("^PRAGMA busy_timeout$").WillReturnRows(sqlmock.NewRows([]string{"timeout"}).AddRow(wait))

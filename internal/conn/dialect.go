@@ -16,7 +16,7 @@ type Dialect struct {
 	NowSecond string           // whole seconds
 	NowMicros string           // in microseconds: whole numbers, which no setting of a session rounds
 	Once      string           // format: an expression that a statement computes once, not for each row
-	Seconds   string           // format: whole seconds of so many microseconds, rounded down
+	Seconds   string           // format: a number of microseconds as whole seconds, rounded down
 	clock     func() time.Time // used instead of the database's, see Sender.ByClock; nil: none
 
 	// format: the condition that the clock has not passed a moment, in unix milliseconds, when the server looks at a row. It is the

@@ -40,7 +40,7 @@ func Execute(ctx context.Context, via Via, query string, args ...any) (result sq
 	return result, s.explain(remedied(err))
 }
 
-// result is what a statement came to.
+// result is how many rows a statement has changed, and the id that the database gave.
 type result struct {
 	rows, id       int64
 	errRows, errID error

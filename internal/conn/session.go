@@ -175,8 +175,8 @@ func (s *Sender) pool() (conns connPool, ok bool) {
 	return conns, ok
 }
 
-// CommitsEach reports whether each statement is known to be a transaction of its own. It knows that of a sender of
-// [Sender.Through] on a pool, and of one that commits.
+// CommitsEach reports whether each statement is known to be a transaction of its own. That is known if the sender is on a pool, or
+// commits by itself.
 func (s *Sender) CommitsEach() bool {
 	_, ok := s.pool()
 	return ok || s.commits

@@ -75,7 +75,7 @@ func (c *leaseCounts) of(jobType int32) takenAndEnded {
 	return c.counts[jobType]
 }
 
-// losses tells the log which leases were lost, those of a moment in one line: they are renewed together, and lost together.
+// losses tells the log which leases were lost. Leases are renewed together and lost together, so one line names all of a moment.
 type losses struct {
 	log   logger.Logger
 	about context.Context

@@ -54,7 +54,7 @@ func (t *tail) restsAfter() time.Duration {
 	return time.Minute
 }
 
-// rests reports whether no job has come for so long.
+// rests reports whether the tail looks at rest: no job has come for restsAfter.
 func (t *tail) rests() bool {
 	if t.swept.Swap(false) {
 		t.jobAt = time.Now()

@@ -25,8 +25,7 @@ import (
 	"github.com/create-info/persistent-queue/service"
 )
 
-// clockOff is by how many nanoseconds SQLite's clock differs from that of this machine, and clockAway whether it cannot be read to parts of a
-// second.
+// SQLite's clock is clockOff nanoseconds ahead of this machine's. If clockAway is set, a program cannot read it to parts of a second.
 var (
 	clockOff  atomic.Int64
 	clockAway atomic.Bool
@@ -166,9 +165,8 @@ func clocked(t *testing.T, off time.Duration) (sh *shell, db *sql.DB, jobs *queu
 	return sh, db, jobs, now
 }
 
-// Somebody's laptop and a console's pod may have clocks that are off. What is counted from now, and what is said to be so long ago, is so by
-// the database's clock, which decides what is due: with a clock that is an hour ahead or behind, each command does and says the same, and so
-// does each page.
+// The clock of a laptop or a pod may be wrong, and the database's clock decides what is due. If the machine's clock is an hour ahead or behind,
+// each command and each page does and says the same.
 func TestTheClockOfThisMachineChangesNothing(t *testing.T) {
 	setClock()
 	defer clockOff.Store(0)
