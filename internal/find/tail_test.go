@@ -290,3 +290,43 @@ func TestAJobThatComesBetweenTheFirstLookAndTheTailIsFoundAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// polled notes when it is asked.
+type polled struct {
+	Tables
+	at []time.Time
+}
+
+func (p *polled) Tail(_ context.Context, above uint64, _ []store.Gap, _ []store.Wanted, _ int64, _ int) ([]store.TailRow, error) {
+	p.at = append(p.at, time.Now())
+	return []store.TailRow{{Row: store.Row{ID: above}}}, nil
+}
+
+func (*polled) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
+	return nil, false, nil
+}
+
+func (*polled) ClampPriorities(context.Context, []int32) error { return nil }
+
+func TestBetweenTwoPollsAreWholeMilliseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &polled{}
+		f := finderOn(t, p)
+		f.process.Newest = func(context.Context) (uint64, error) { return 6, nil }
+		add(t.Context(), f, Key{JobType: 1, Layout: share.Undivided}, 9)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+		defer stop()
+		f.Follow(ctx)
+		shortest, longest := time.Hour, time.Duration(0)
+		for i := 1; i < len(p.at); i++ {
+			pause := p.at[i].Sub(p.at[i-1])
+			if pause%time.Millisecond != 0 {
+				t.Errorf("poll %d comes %v after the one before", i, pause)
+			}
+			shortest, longest = min(shortest, pause), max(longest, pause)
+		}
+		if shortest != tailFast || longest != tailSlow {
+			t.Errorf("pauses from %v to %v", shortest, longest)
+		}
+	})
+}
