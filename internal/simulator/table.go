@@ -387,10 +387,7 @@ func (t *Table) Tail(ctx context.Context, from uint64, gaps []store.Gap, wanted 
 				}
 				row := store.TailRow{Row: j.Row, Whole: j.wanted(wanted) && j.pending() && j.dueBy(t.now()+horizon)}
 				if !row.Whole {
-					row.Params, row.Extra = "", nil
-					if j.Extra != nil && j.Extra.Group != "" {
-						row.Extra = &store.Extra{Group: j.Extra.Group}
-					}
+					row.Params = ""
 				}
 				rows = append(rows, row)
 			}

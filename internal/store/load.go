@@ -62,8 +62,7 @@ func isNoTable(err error) bool {
 // Gap is a run of ids, both ends included.
 type Gap struct{ From, To uint64 }
 
-// TailRow is a row that [Store.Tail] read. If it is not whole, it only shows that its id is taken, when its row was created,
-// and to which type and group it belongs.
+// TailRow is a row that [Store.Tail] read. If it is not whole, its parameters were not read.
 type TailRow struct {
 	Row
 	Whole bool
@@ -99,17 +98,10 @@ func (s *Store) Tail(ctx context.Context, from uint64, gaps []Gap, wanted []Want
 		return rows, conn.Wrap("look which ids are taken", err)
 	}
 	whole := fmt.Sprintf("(%s) AND %s AND (start_time <= %s + %d OR start_time IS NULL)", anyOf(wanted), pending, s.NowOnce(), horizon)
-	rows, err := conn.Read(ctx, s, partRows, fmt.Sprintf("SELECT CASE WHEN %[1]s THEN 1 ELSE 0 END AS part, %[2]s "+
-		"FROM %[3]s %[4]s "+
-		"WHERE %[5]s "+
-		"ORDER BY id LIMIT %[6]s",
-		whole, s.RowColumns("CASE WHEN "+whole+" THEN params ELSE '' END", "CASE WHEN "+whole+" THEN meta END"),
+	rows, err := conn.Read(ctx, s, tailRows, fmt.Sprintf("SELECT %s FROM %s %s WHERE %s ORDER BY id LIMIT %s",
+		s.RowColumns("CASE WHEN "+whole+" THEN params END", "meta"),
 		s.Tables.Jobs, s.ByPrimary, where.String(), args.Number(int64(limit))), args.List...)
-	tailed := make([]TailRow, len(rows))
-	for i := range rows {
-		tailed[i] = TailRow{rows[i].Row, rows[i].part == 1}
-	}
-	return tailed, conn.Wrap("tail jobs", err)
+	return rows, conn.Wrap("tail jobs", err)
 }
 
 // takenRows scans rows of which nothing is wanted. The key of such a row is its group.

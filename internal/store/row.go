@@ -175,6 +175,31 @@ func (t tally) Scan(value any) error {
 	return nil
 }
 
+// ifWhole scans the parameters of a row that is whole, and NULL for another: a server computes a condition for each place where it is written.
+type ifWhole struct{ row *TailRow }
+
+func (w ifWhole) Scan(value any) error {
+	w.row.Whole = value != nil
+	if text, ok := value.([]byte); ok { // what the drivers of servers send; the code below allocates
+		w.row.Params = string(text)
+		return nil
+	}
+	return conn.Text(&w.row.Params).Scan(value)
+}
+
+func tailRows(rows *sql.Rows) (list []TailRow, err error) {
+	var r TailRow
+	places := r.Places()
+	places[1] = ifWhole{&r}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
 // partRow is a row and the number of the SELECT that it came from.
 type partRow struct {
 	part int

@@ -1434,20 +1434,14 @@ UNION ALL (SELECT 3 AS part, id, params AS params, start_time, create_time, CASE
   LIMIT $8); -- with 100, 100, 100, 100, 100, 100, 100, 100
 
 -- Tail
-SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+SELECT id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
-    AND priority >= 1)
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, start_time, create_time, CASE WHEN term = 0
+  AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN params END AS params, start_time, create_time, CASE WHEN term = 0
   AND attempts = 0
   AND changes = 0
   AND max_retries IS NULL
-  AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
-      AND priority >= 1)
-    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-    AND (start_time <= (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 3 OR start_time IS NULL) THEN meta END, '') END AS tally, job_key, job_group, job_type, job_status, priority
+  AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority
 FROM async_job_tab
 WHERE id >= $1
   AND (id >= $2 OR id BETWEEN $3 AND $4)

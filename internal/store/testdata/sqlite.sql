@@ -1326,20 +1326,14 @@ FROM (SELECT 3 AS part, id, params AS params, CAST(start_time AS INTEGER), CAST(
   LIMIT 100);
 
 -- Tail
-SELECT CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
+SELECT id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
     AND priority >= 1)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN 1 ELSE 0 END AS part, id, CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
-    AND priority >= 1)
-  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params ELSE '' END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+  AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN params END AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
   AND attempts = 0
   AND changes = 0
   AND max_retries IS NULL
-  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || CASE WHEN (1 = 0 OR job_type IN (7) OR job_type IN (8)
-      AND priority >= 1)
-    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
-    AND (start_time <= unixepoch() + 3 OR start_time IS NULL) THEN meta END, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER)
 FROM async_job_tab NOT INDEXED
 WHERE id >= 1
   AND (id >= 5 OR id BETWEEN 1 AND 2)
