@@ -61,15 +61,13 @@ func (f *Finder) Follow(ctx context.Context) {
 		default:
 			delay = min(delay*9/8, tailSlow)
 		}
-		if ground.Wait(ctx, inWholeMillis(delay), added) {
+		// A process that has nothing else to do sleeps for whole milliseconds, and one more for the part of one: 2.25 ms take 3.2, and 2 take 2.2
+		// (Go 1.26 on Linux). A job would wait for the poll by as much longer.
+		if ground.Wait(ctx, delay.Truncate(time.Millisecond), added) {
 			delay = tailFast
 		}
 	}
 }
-
-// inWholeMillis leaves out the part of a millisecond. A process that has nothing else to do sleeps for whole milliseconds, and one more for
-// the part: 2.25 ms take 3.2, and 2 take 2.2 (Go 1.26 on Linux). A job would wait for the poll by as much longer.
-func inWholeMillis(delay time.Duration) time.Duration { return delay.Truncate(time.Millisecond) }
 
 // beginAtTheEnd lets the tail follow what comes from now on: the backlog is the loaders'.
 func (f *Finder) beginAtTheEnd(list intakes) error {
