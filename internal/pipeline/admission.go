@@ -26,8 +26,8 @@ type admission interface {
 
 func admissionsOf(d *dispatcher) (list []admission) {
 	var fills *filling
-	if d.cfg.BatchWait > 0 {
-		fills = newFilling(&d.cfg, d.queue)
+	if d.part.cfg.BatchWait > 0 {
+		fills = newFilling(&d.part.cfg, d.queue)
 		list = append(list, fills)
 	}
 	if d.workers.places != nil {

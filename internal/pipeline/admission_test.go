@@ -22,7 +22,7 @@ func TestATypeHasTheAdmissionsThatItsConfigurationAsksForAndAPlainOneNone(t *tes
 		{queue_job.Config{OrderedByKey: true, BatchWait: time.Second}, 9, "[*pipeline.filling *pipeline.claims *pipeline.keyTurns]"},
 	} {
 		l := lineOf(9)
-		l.cfg, l.workers.places, l.queue.keys = c.cfg, newPlaces(NewQuota(c.places), &l.workers), newKeys(c.cfg.MaxPerKey, c.cfg.OrderedByKey, 9)
+		l.part.cfg, l.workers.places, l.queue.keys = c.cfg, newPlaces(NewQuota(c.places), &l.workers), newKeys(c.cfg.MaxPerKey, c.cfg.OrderedByKey, 9)
 		kinds := []string{}
 		for _, a := range newDispatcher(l, lease).admissions {
 			kinds = append(kinds, fmt.Sprintf("%T", a))

@@ -11,10 +11,10 @@ import (
 
 // permitSuspect returns a suspect that may run now, with the engine's one permit to run a suspect.
 func (d *dispatcher) permitSuspect() *task {
-	if due, ok := d.queue.nextSuspect(); !ok || due > d.Clock.Now() {
+	if due, ok := d.queue.nextSuspect(); !ok || due > d.process.Clock.Now() {
 		return nil
 	}
-	suspect := d.Permit.take(func() *task { return d.queue.pickSuspect(d.Clock.Now()) })
+	suspect := d.process.Permit.take(func() *task { return d.queue.pickSuspect(d.process.Clock.Now()) })
 	ground.Signal(d.roomCame)
 	return suspect
 }
@@ -53,7 +53,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 	started := false
 	defer func() {
 		if !started {
-			d.Permit.giveBack(suspect)
+			d.process.Permit.giveBack(suspect)
 		}
 	}()
 	if d.turns != nil && len(d.turns.mayMark([]*task{suspect})) == 0 {
@@ -87,7 +87,7 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 		if !begun && !d.starts.allowed() {
 			return
 		}
-		d.workers.start(d.Clock.Now())
+		d.workers.start(d.process.Clock.Now())
 		if suspect != nil && !begun {
 			until = time.Now().Add(aloneWaitsFor)
 		}
@@ -215,9 +215,9 @@ func (d *dispatcher) lookAtLocked() {
 		return
 	}
 	statement, cancel := context.WithTimeout(d.lease.Context(), lookAtLockedMax)
-	ids, err := d.Jobs.Unlocked(statement, idsOf(tasks))
+	ids, err := d.process.Jobs.Unlocked(statement, idsOf(tasks))
 	cancel()
-	if d.Errlog.On(d.lease.Context(), "look at locked jobs", err) {
+	if d.process.Errlog.On(d.lease.Context(), "look at locked jobs", err) {
 		d.queue.lock(time.Now(), tasks...)
 		return
 	}

@@ -87,11 +87,11 @@ func (l *heldRows) Settle(_ context.Context, ids []uint64, _ store.Outcome) (int
 func onHeldRows(t *testing.T, table *heldRows) (*dispatcher, func() []*task) {
 	epochOfTest = time.Now()
 	l := lineAt(5_000_000)
-	l.Jobs, l.about, table.line = table, t.Context(), l
+	l.process.Jobs, l.part.about, table.line = table, t.Context(), l
 	d := newDispatcher(l, keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7))
 	return d, func() []*task {
 		d.lookAtLocked()
-		batch, _ := d.queue.pick(d.Clock.Now(), 0, 1000, 1000)
+		batch, _ := d.queue.pick(d.process.Clock.Now(), 0, 1000, 1000)
 		if len(batch) == 0 {
 			return nil
 		}

@@ -116,8 +116,8 @@ func (a *attemptLog) failed(notes int) (again time.Duration) {
 func (l *Line) logAttempts(ctx context.Context, attempts []store.Attempt) error {
 	statement, cancel := context.WithTimeout(ctx, markMax)
 	defer cancel()
-	err := l.Jobs.LogAttempts(statement, attempts)
-	l.Errlog.On(ctx, "write the log of jobs", err)
+	err := l.process.Jobs.LogAttempts(statement, attempts)
+	l.process.Errlog.On(ctx, "write the log of jobs", err)
 	return err
 }
 
@@ -125,7 +125,7 @@ func (l *Line) logAttempts(ctx context.Context, attempts []store.Attempt) error 
 func (l *Line) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	a := &store.Attempt{
 		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
-		Started: started, Finished: l.Clock.Now(), Instance: l.instance,
+		Started: started, Finished: l.process.Clock.Now(), Instance: l.part.instance,
 	}
 	l.counts.errors.note(a)
 	return a
@@ -134,9 +134,9 @@ func (l *Line) attempt(t *task, outcome, reason string, started int64) *store.At
 // unsuccessful is attempt for a run that has ended. The application's log hears of it.
 func (l *Line) unsuccessful(t *task, v verdict, started int64) *store.Attempt {
 	if !v.status.Pending() {
-		l.Log.Error(l.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
+		l.process.Log.Error(l.part.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
 	} else {
-		l.Log.Warn(l.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
+		l.process.Log.Warn(l.part.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
 	}
 	return l.attempt(t, v.status.String(), v.reason, started)
 }
@@ -150,13 +150,13 @@ func inTime(wait time.Duration) string {
 
 // lost is attempt for a run whose process died.
 func (l *Line) lost(t *task, outcome string) *store.Attempt {
-	return l.attempt(t, outcome, lostReason(l.instance), 0)
+	return l.attempt(t, outcome, lostReason(l.part.instance), 0)
 }
 
 // noteLost logs that an earlier run of a task was lost.
 func (l *Line) noteLost(t *task, lease *keeper.Lease) {
 	note := l.lost(t, lostOutcome)
-	l.Log.Warn(l.aboutRun(t), "job runs again: "+note.Error)
+	l.process.Log.Warn(l.part.aboutRun(t), "job runs again: "+note.Error)
 	note.Instance = lease.HeldBefore(t.Term)
 	l.note(note)
 }
@@ -169,7 +169,7 @@ func (l *Line) noteLogs(st *statement) {
 			continue
 		}
 		if st.kind == failLost {
-			l.Log.Error(l.aboutRun(o.task), fmt.Sprintf("job %v: %s", st.status, o.log.Error))
+			l.process.Log.Error(l.part.aboutRun(o.task), fmt.Sprintf("job %v: %s", st.status, o.log.Error))
 		}
 		if st.why == nil || o.tries > 0 {
 			l.note(o.log)
@@ -181,6 +181,6 @@ func (l *Line) noteLogs(st *statement) {
 // note has a row of the log written, sooner or later.
 func (l *Line) note(a *store.Attempt) {
 	if !l.settler.log.note(*a) {
-		l.Log.Error(l.about, fmt.Sprintf("a row of the log is given up: it cannot be written, and %d others wait", notesMax))
+		l.process.Log.Error(l.part.about, fmt.Sprintf("a row of the log is given up: it cannot be written, and %d others wait", notesMax))
 	}
 }

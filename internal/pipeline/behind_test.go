@@ -58,9 +58,9 @@ func TestAnOutcomeWaitsForANodeThatDoesNotShowItsRunYet(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, table := lineAt(5_000_000), &lagging{shown: c.shown}
-			l.Jobs, l.about = table, t.Context()
+			l.process.Jobs, l.part.about = table, t.Context()
 			if !c.calm {
-				l.Errlog.On(t.Context(), "test", errors.New("invalid connection"))
+				l.process.Errlog.On(t.Context(), "test", errors.New("invalid connection"))
 			}
 			go l.settler.loop(t.Context())
 			l.end(store.Row{ID: 1, Attempts: 3}, verdict{status: queue_job.JobStatusSuccess}, false)
@@ -89,14 +89,14 @@ func TestAMarkThatWasRolledBackStartsNothingThatWasMarkedBefore(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := lineAt(5_000_000)
-			l.Jobs, l.about = &lagging{mark: err, marked: []store.Marked{{ID: 1, Attempts: 1}}}, t.Context()
+			l.process.Jobs, l.part.about = &lagging{mark: err, marked: []store.Marked{{ID: 1, Attempts: 1}}}, t.Context()
 			lease := keeper.Unending(t.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 			l.queue.offer(fresh(1))
 			ours, _ := l.marker.mark(t.Context(), lease, l.queue.picked(1, 1))
 			if started := len(ours) == 1; started != starts {
 				t.Errorf("%v: started %v, want %v", err, started, starts)
 			}
-			if due, ok := l.queue.nextDue(0); !starts && (!ok || due < l.Clock.Now()+shownAgain.Milliseconds()) {
+			if due, ok := l.queue.nextDue(0); !starts && (!ok || due < l.process.Clock.Now()+shownAgain.Milliseconds()) {
 				t.Errorf("%v: it is due again at %d, %v", err, due, ok)
 			}
 		})

@@ -28,8 +28,8 @@ func BenchmarkAThousandJobsFromLoadToSettle(b *testing.B) { benchmarkAThousandJo
 
 func benchmarkAThousandJobs(b *testing.B, q *Quota) {
 	workers, l := &later{}, lineOf(2*batchRowsMax)
-	l.Log, l.Jobs, l.workers.pool, l.workers.most = logger.QueueLog{}, obliging{}, workers, 10
-	l.workers.places, l.cfg.ServiceName = newPlaces(q, &l.workers), ""
+	l.process.Log, l.process.Jobs, l.workers.pool, l.workers.most = logger.QueueLog{}, obliging{}, workers, 10
+	l.workers.places, l.part.cfg.ServiceName = newPlaces(q, &l.workers), ""
 	l.runner.handler = func(context.Context, *queue_job.Job) error { return nil }
 	l.RoomCame = make(chan struct{}, 1)
 	l.allow(time.Hour)

@@ -31,7 +31,7 @@ func HeedCancellations(life context.Context, lines []*Line) error {
 		unseen = append(unseen, l.unseen()...)
 	}
 	for tasks := range slices.Chunk(unseen, batchRowsMax) {
-		if err := lines[0].endCancelled(life, tasks); err != nil {
+		if err := lines[0].process.endCancelled(life, tasks); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (l *Line) releaseDeaf() {
 	})
 	for _, t := range deaf {
 		if l.queue.release(t) {
-			l.Log.Warn(l.aboutRun(t), fmt.Sprintf(
+			l.process.Log.Warn(l.part.aboutRun(t), fmt.Sprintf(
 				"the handler runs on %v after the job was taken from it; if somebody retries the job, it runs beside it", deafAfter))
 		}
 	}
@@ -164,7 +164,7 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 		left, why = left+n, cmp.Or(err, why)
 	}
 	if left > 0 {
-		l.Log.Warn(l.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why,
+		l.process.Log.Warn(l.part.about, fmt.Sprintf("write which jobs a stop has cut off: %v; %s", why,
 			ground.Plural(left, "job counts as lost", "jobs count as lost")))
 	}
 	for _, o := range locked {
@@ -178,7 +178,7 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 // leaving is what the settler needs of a task whose handler runs on, and has the job.
 func (l *Line) leaving(t *task) *task {
 	left := &task{Row: t.Row, left: true}
-	left.run = &run{lease: t.lease, job: l.jobOf(t), err: errCutOff, started: t.started, took: time.Since(t.started)}
+	left.run = &run{lease: t.lease, job: l.part.jobOf(t), err: errCutOff, started: t.started, took: time.Since(t.started)}
 	return left
 }
 
@@ -188,7 +188,7 @@ func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 	act, tasks := group[0].act, tasksOf(group)
 	statement, cancel := context.WithTimeout(ctx, cutOffStatement)
 	defer cancel()
-	written, err := l.Jobs.Settle(statement, idsOf(tasks), act.outcome(l.cfg.LostLimit, nil))
+	written, err := l.process.Jobs.Settle(statement, idsOf(tasks), act.outcome(l.part.cfg.LostLimit, nil))
 	switch {
 	case err == nil:
 	case statement.Err() != nil && ctx.Err() == nil && len(group) > 1:
@@ -213,12 +213,12 @@ func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 	}
 	notes := make([]store.Attempt, len(group))
 	for i, o := range group {
-		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.Clock.At(o.started))
-		l.Log.Warn(l.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
-		l.tellSettled(o.task, act.verdict)
+		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.process.Clock.At(o.started))
+		l.process.Log.Warn(l.part.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
+		l.part.tellSettled(o.task, act.verdict)
 	}
-	if err := l.Jobs.LogAttempts(ctx, notes); err != nil {
-		l.Log.Warn(l.about, fmt.Sprintf("write the log of jobs: %v", err))
+	if err := l.process.Jobs.LogAttempts(ctx, notes); err != nil {
+		l.process.Log.Warn(l.part.about, fmt.Sprintf("write the log of jobs: %v", err))
 	}
 	return 0, nil
 }

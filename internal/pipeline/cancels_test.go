@@ -69,7 +69,7 @@ func at(term int64, attempt, status int32) store.Standing {
 func atWork(t *testing.T, table stood, since time.Duration) (l *Line, ctx context.Context) {
 	t.Helper()
 	l = lineOf(10)
-	l.Jobs = table
+	l.process.Jobs = table
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
 	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
@@ -99,7 +99,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 		{"deleted", nil, queue_job.ErrCancelled},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
-		if err := l.endCancelled(t.Context(), l.unseen()); err != nil {
+		if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil {
 			t.Fatal(err)
 		}
 		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].gone.Load() != (c.cause != nil) {
@@ -113,7 +113,7 @@ func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	if err := l.workers.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.endCancelled(t.Context(), l.unseen()); err != nil || ctx.Err() != nil {
+	if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
 	}
 }
@@ -171,7 +171,7 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 		{"deleted", nil, 0, queue_job.ErrNotOurs, queue_job.JobStatusRetry, true},
 	} {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
-		l.cfg.NeedRetry, l.cfg.MaxRetries = true, 3
+		l.part.cfg.NeedRetry, l.part.cfg.MaxRetries = true, 3
 		one := l.workers.atWork[0]
 		one.MaxRetries = store.NotSet
 		one.job.Status = c.set
@@ -254,7 +254,7 @@ func TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart(t *test
 			var ran atomic.Int64
 			l, stop := dispatching(t, &table.slow, func(uint64) { ran.Add(1) })
 			defer stop()
-			l.Jobs, l.LongReads = table, make(chan struct{}, 1)
+			l.process.Jobs, l.process.LongReads = table, make(chan struct{}, 1)
 			l.starts.sent.Store(nil)
 			l.allow(0)
 			l.offer(lease, &store.Row{ID: 1, CreateTime: 1, Params: store.SeeLongParams})
@@ -273,7 +273,7 @@ func (l *Line) allow(in time.Duration) { l.Hear(false, time.Now().Add(in), 0) }
 
 func TestAnAnswerToAnEarlierQuestionIsNoNews(t *testing.T) {
 	l := lineOf(10)
-	l.cfg.JobType = 7
+	l.part.cfg.JobType = 7
 	l.Hear(true, time.Now(), 0)
 	l.allow(-heededFor / 2)
 	if l.starts.allowed() || !l.starts.paused() {

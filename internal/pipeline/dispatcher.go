@@ -29,7 +29,8 @@ const (
 // dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle
 // and rows come in, so marks grow with the traffic.
 type dispatcher struct {
-	*base
+	process    *Process
+	part       *part
 	lease      *keeper.Lease
 	queue      *queue
 	marker     *marker
@@ -47,11 +48,13 @@ type dispatcher struct {
 
 func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
 	d := &dispatcher{
-		base: l.base, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
+		process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
 		wake: l.wake, roomCame: l.RoomCame, rows: batchRowsMax,
 	}
 	if l.queue.keys.most > 0 {
-		d.turns = &keyTurns{base: l.base, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame}
+		d.turns = &keyTurns{
+			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame,
+		}
 	}
 	d.admissions = admissionsOf(d)
 	return d
@@ -81,7 +84,7 @@ func (d *dispatcher) loop(ctx context.Context) {
 
 // lookApart looks at the rows that wait apart from the others. That may take long, so marked tasks that can start go first.
 func (d *dispatcher) lookApart(ctx context.Context) {
-	d.workers.start(d.Clock.At(time.Now()))
+	d.workers.start(d.process.Clock.At(time.Now()))
 	if suspect := d.permitSuspect(); suspect != nil {
 		d.runAlone(ctx, suspect)
 	}
@@ -94,7 +97,7 @@ func (d *dispatcher) lookApart(ctx context.Context) {
 // pickBatch takes the rows to mark now. These are rows that are due or, if there are none, rows that soon fall due. They are as many as
 // there is room for, and all admissions admit them. Marked tasks that can start go first.
 func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
-	now := d.Clock.At(time.Now())
+	now := d.process.Clock.At(time.Now())
 	if f.marked = d.workers.start(now); f.marked {
 		d.giveBackSurplus(turn)
 	}
@@ -156,8 +159,8 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 		d.starts.marks.Store(int64(d.markTakes))
 		marked = append(marked, some...)
 		any, ok = any || len(some) > 0, ok && fine
-		if d.cfg.BatchSize <= 1 || i == len(groups)-1 {
-			d.workers.start(d.Clock.At(time.Now()), marked...)
+		if d.part.cfg.BatchSize <= 1 || i == len(groups)-1 {
+			d.workers.start(d.process.Clock.At(time.Now()), marked...)
 			marked = nil
 		}
 	}
@@ -176,7 +179,7 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 // awaitWork waits until a row falls due or something has changed.
 func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 	wait := time.Hour
-	if f.marked || d.cfg.RatePerSecond > 0 {
+	if f.marked || d.part.cfg.RatePerSecond > 0 {
 		wait = min(d.workers.admitsIn(), d.nextMarked())
 	}
 	for _, a := range d.admissions {
@@ -201,7 +204,8 @@ func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 
 // marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
 type marker struct {
-	*base
+	process *Process
+	part    *part
 	queue   *queue
 	settler *settler
 	backlog Backlog
@@ -221,13 +225,14 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
 	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
 	sent := time.Now()
-	marked, err := m.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, m.Clock.At(sent)+markInTime.Milliseconds())
+	deadline := m.process.Clock.At(sent) + markInTime.Milliseconds()
+	marked, err := m.process.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, deadline)
 	cancel()
 	doing := "mark jobs"
 	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
 		doing = "mark a job"
 	}
-	m.Errlog.On(lease.Context(), doing, err)
+	m.process.Errlog.On(lease.Context(), doing, err)
 	ours = batch
 	var told map[uint64]store.Marked // by the table, if the answer does not say it all
 	if err != nil || marked != len(batch) {
@@ -254,7 +259,7 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 		t.run, runs = &runs[0], runs[1:]
 		t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, now.Attempts, now.Lost
 		t.seen.Store(&sent)
-		if m.cfg.OrderedByKey {
+		if m.part.cfg.OrderedByKey {
 			m.queue.remember(t)
 		}
 	}
@@ -317,7 +322,7 @@ func (d *dispatcher) nextWaiting(f found) (wait time.Duration, permitted chan st
 		wait = min(wait, lookAtParkedEvery)
 	}
 	if due, ok := d.queue.nextSuspect(); ok && d.until(due) <= 0 {
-		permitted = d.Permit.place
+		permitted = d.process.Permit.place
 	} else if ok {
 		wait = min(wait, d.until(due))
 	}
@@ -326,7 +331,7 @@ func (d *dispatcher) nextWaiting(f found) (wait time.Duration, permitted chan st
 
 // until is how long it takes until a moment of the database's clock.
 func (d *dispatcher) until(due int64) time.Duration {
-	return time.Duration(due-d.Clock.Now()) * time.Millisecond
+	return time.Duration(due-d.process.Clock.Now()) * time.Millisecond
 }
 
 // starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
@@ -386,7 +391,7 @@ func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store
 	ok := true
 	for i := range rows {
 		t := &task{Row: rows[i], dueMillis: rows[i].StartTime * 1000}
-		if lost := lostIfMarked(&t.Row, lease.Term); lostTooOften(&l.cfg, lost) && lost > t.Lost {
+		if lost := lostIfMarked(&t.Row, lease.Term); lostTooOften(&l.part.cfg, lost) && lost > t.Lost {
 			l.settler.failLost(t, lease)
 		} else {
 			tasks = append(tasks, t)
@@ -429,7 +434,7 @@ func (l *Line) runHeeding(life context.Context, tasks []*task) {
 			case <-over:
 				return
 			case <-ticker.C:
-				l.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
+				l.process.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
 			}
 		}
 	})

@@ -33,7 +33,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 		case !ok:
 			rest = append(rest, t)
 		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
-			t.dueMillis = max(t.dueMillis, m.Clock.Now()+shownAgain.Milliseconds())
+			t.dueMillis = max(t.dueMillis, m.process.Clock.Now()+shownAgain.Milliseconds())
 			m.queue.back(t)
 		default:
 			ours = append(ours, t)
@@ -64,14 +64,14 @@ func (m *marker) readClock(lease *keeper.Lease) {
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	sent := time.Now()
-	if _, now, err := m.Jobs.Newest(statement); !m.Errlog.On(lease.Context(), "read the clock", err) {
-		m.Clock.Reading(now, sent, time.Now())
+	if _, now, err := m.process.Jobs.Newest(statement); !m.process.Errlog.On(lease.Context(), "read the clock", err) {
+		m.process.Clock.Reading(now, sent, time.Now())
 	}
 }
 
 // refuse puts tasks whose mark failed back into the queue.
 func (m *marker) refuse(tasks []*task, longest time.Duration) {
-	now := m.Clock.Now()
+	now := m.process.Clock.Now()
 	for _, t := range tasks {
 		t.refuse(now, longest)
 	}
@@ -81,10 +81,10 @@ func (m *marker) refuse(tasks []*task, longest time.Duration) {
 // readBack asks the table which tasks bear our term. It asks again until it has an answer or the lease ends.
 func (m *marker) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64]store.Marked, err error) {
 	marked = make(map[uint64]store.Marked, len(batch))
-	err = m.Errlog.Retry(lease.Context(), "read back marked jobs", ground.Backoff{}, func() error {
+	err = m.process.Errlog.Retry(lease.Context(), "read back marked jobs", ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(lease.Lingering(), ground.StatementMax)
 		defer cancel()
-		rows, err := m.Jobs.MarkedRows(statement, idsOf(batch), lease.Term)
+		rows, err := m.process.Jobs.MarkedRows(statement, idsOf(batch), lease.Term)
 		for _, row := range rows {
 			marked[row.ID] = row
 		}
@@ -100,9 +100,9 @@ func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
 		return
 	}
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
-	rows, err := m.Jobs.Standings(statement, idsOf(tasks))
+	rows, err := m.process.Jobs.Standings(statement, idsOf(tasks))
 	cancel()
-	m.Errlog.On(lease.Context(), "read how jobs stand", err)
+	m.process.Errlog.On(lease.Context(), "read how jobs stand", err)
 	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
 	var held, others []*task
 	for _, t := range tasks {
@@ -122,7 +122,7 @@ func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
 
 // takeBack takes back the mark of a task that may start later. It waits in memory: no sweep has to find it again.
 func (m *marker) takeBack(lease *keeper.Lease, t *task) {
-	if m.Permit.has(t) {
+	if m.process.Permit.has(t) {
 		m.settler.undo(lease, t) // another suspect may have the permit
 	} else {
 		m.settler.handBack(lease, t)

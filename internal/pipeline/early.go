@@ -35,7 +35,7 @@ func (w *workers) roomForEarly() int {
 
 // giveBackSurplus takes back the marks of tasks that will not start soon.
 func (d *dispatcher) giveBackSurplus(turn time.Time) {
-	for _, t := range d.workers.surplus(turn, d.Clock.At(turn)) {
+	for _, t := range d.workers.surplus(turn, d.process.Clock.At(turn)) {
 		d.marker.takeBack(d.lease, t)
 	}
 }
@@ -79,7 +79,7 @@ func (w *workers) readyFor(now time.Time) time.Duration {
 }
 
 // nextMarked is how long until something has to be done about marked tasks.
-func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.Clock.Now()) }
+func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.process.Clock.Now()) }
 
 // nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have
 // waited too long. It is an hour if there are none.

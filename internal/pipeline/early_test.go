@@ -19,7 +19,7 @@ import (
 func lineAt(millis int64) *Line {
 	l := lineOf(10_000)
 	now := time.Now()
-	l.Clock.Reading(float64(millis)/1000, now, now)
+	l.process.Clock.Reading(float64(millis)/1000, now, now)
 	return l
 }
 
@@ -49,10 +49,10 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 func TestNothingIsMarkedEarlyWhereARateOrAKeyDecides(t *testing.T) {
 	for what, cfg := range map[string]queue_job.Config{"rate": {RatePerSecond: 1000, RateBurst: 10}, "key": {MaxPerKey: 1}} {
 		l := lineOf(1)
-		l.cfg = cfg
+		l.part.cfg = cfg
 		l.workers.most = 10
-		l.workers.gate, l.queue.keys = newGate(&l.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
-		l.queue.offer(timed(1, l.Clock.Now()+50))
+		l.workers.gate, l.queue.keys = newGate(&l.part.cfg, time.Now()), newKeys(cfg.MaxPerKey, false, 1)
+		l.queue.offer(timed(1, l.process.Clock.Now()+50))
 		if batch, s := newDispatcher(l, lease).pickBatch(time.Now()); s.room == 0 || s.early != 0 || len(batch) > 0 {
 			t.Errorf("%s: room for %d, of %d; %d are picked", what, s.early, s.room, len(batch))
 		}
@@ -85,19 +85,19 @@ func TestWhatIsMarkedEarlyWaitsForItsTime(t *testing.T) {
 		for _, marked := range []*task{soon, later, due} {
 			marked.run = &run{}
 		}
-		if l.workers.start(l.Clock.Now(), later, due, soon); len(l.workers.ready) != 1 || l.workers.ready[0] != due {
+		if l.workers.start(l.process.Clock.Now(), later, due, soon); len(l.workers.ready) != 1 || l.workers.ready[0] != due {
 			t.Fatalf("%d start at once", len(l.workers.ready))
 		}
 		l.workers.ready = nil
 		if l.quiet() {
 			t.Error("quiet, with two that are marked")
 		}
-		if wait := l.workers.nextDue(l.Clock.Now()); wait <= 0 || wait > 50*time.Millisecond {
+		if wait := l.workers.nextDue(l.process.Clock.Now()); wait <= 0 || wait > 50*time.Millisecond {
 			t.Errorf("looks again in %v", wait)
 		}
-		l.Clock = &ground.Clock{}
-		l.Clock.Reading(5000.05, time.Now(), time.Now())
-		if l.workers.start(l.Clock.Now()); len(l.workers.ready) != 1 || l.workers.ready[0] != soon {
+		l.process.Clock = &ground.Clock{}
+		l.process.Clock.Reading(5000.05, time.Now(), time.Now())
+		if l.workers.start(l.process.Clock.Now()); len(l.workers.ready) != 1 || l.workers.ready[0] != soon {
 			t.Fatalf("%d have fallen due", len(l.workers.ready))
 		}
 		l.workers.ready = nil
@@ -142,12 +142,12 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 func TestWhatIsMarkedEarlyGoesBackWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lineAt(5_000_000)
-		l.workers.start(l.Clock.Now(), &task{dueMillis: 5_000_050})
+		l.workers.start(l.process.Clock.Now(), &task{dueMillis: 5_000_050})
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.unwritten.Load() != 0 {
 			t.Fatal("it went back before")
 		}
-		l.Clock = &ground.Clock{}
-		l.Clock.Reading(1400, time.Now(), time.Now())
+		l.process.Clock = &ground.Clock{}
+		l.process.Clock.Reading(1400, time.Now(), time.Now())
 		if newDispatcher(l, lease).giveBackSurplus(time.Now()); l.settler.unwritten.Load() != 1 || len(l.workers.early) != 0 {
 			t.Fatalf("%d go back, %d stay", l.settler.unwritten.Load(), len(l.workers.early))
 		}
@@ -185,15 +185,15 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 // dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *Line, stop func()) {
 	l = lineAt(5_000_000)
-	l.Jobs, l.workers.pool, l.workers.most = table, goroutines{}, 10
-	l.RoomCame, l.Permit, l.about = make(chan struct{}, 1), NewPermit(), t.Context()
+	l.process.Jobs, l.workers.pool, l.workers.most = table, goroutines{}, 10
+	l.RoomCame, l.process.Permit, l.part.about = make(chan struct{}, 1), NewPermit(), t.Context()
 	l.allow(365 * 24 * time.Hour)
 	l.runner.handler = func(_ context.Context, job *queue_job.Job) error { handler(job.Id); return nil }
 	for _, set := range configure {
-		set(&l.cfg)
-		l.workers.gate = newGate(&l.cfg, time.Now())
+		set(&l.part.cfg)
+		l.workers.gate = newGate(&l.part.cfg, time.Now())
 	}
-	l.runner.batch = l.cfg.HandleBatchFunc
+	l.runner.batch = l.part.cfg.HandleBatchFunc
 	ctx, cancel := context.WithCancel(t.Context())
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
 	l.held.Store(held)

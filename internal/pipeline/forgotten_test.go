@@ -252,7 +252,7 @@ func lineOn(t *testing.T, ctx context.Context, loops *sync.WaitGroup, table Jobs
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Clock.Reading(5000, time.Now(), time.Now())
+	l.process.Clock.Reading(5000, time.Now(), time.Now())
 	l.allow(365 * 24 * time.Hour)
 	l.workers.newGate()
 	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)

@@ -358,7 +358,8 @@ const lookAtParkedEvery = time.Second
 
 // keyTurns is the admission of a type whose keys have slots: the queue gives them, and the table says the rest.
 type keyTurns struct {
-	*base
+	process  *Process
+	part     *part
 	lease    *keeper.Lease
 	queue    *queue
 	marker   *marker
@@ -388,7 +389,7 @@ func (k *keyTurns) mayMark(batch []*task) []*task { return k.besideOthers(k.only
 // onlyFirst returns the tasks that are the first of their keys in the table, if the type is ordered. The others
 // are parked.
 func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
-	if !k.cfg.OrderedByKey {
+	if !k.part.cfg.OrderedByKey {
 		return batch
 	}
 	keys := map[string]bool{}
@@ -401,7 +402,7 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 		return batch
 	}
 	firsts, err := k.firstOfKeys(slices.Sorted(maps.Keys(keys)))
-	if k.Errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
+	if k.process.Errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
 		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
@@ -412,14 +413,14 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 		return t.Group() == "" || !there || id >= t.ID
 	})
 	if len(later) > 0 {
-		k.queue.parkPicked(k.Clock.Now(), later, firsts)
+		k.queue.parkPicked(k.process.Clock.Now(), later, firsts)
 	}
 	return first
 }
 
 // lookAtParked looks, every now and then, whether the rows for which parked rows wait are still there.
 func (k *keyTurns) lookAtParked() {
-	if !k.cfg.OrderedByKey || time.Since(k.lookedAt) < lookAtParkedEvery {
+	if !k.part.cfg.OrderedByKey || time.Since(k.lookedAt) < lookAtParkedEvery {
 		return
 	}
 	k.lookedAt = time.Now()
@@ -428,7 +429,7 @@ func (k *keyTurns) lookAtParked() {
 		return
 	}
 	firsts, err := k.firstOfKeys(keys)
-	if k.Errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
+	if k.process.Errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
 		return
 	}
 	for _, key := range keys {
@@ -453,7 +454,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 		if len(part.keys) == 0 {
 			continue
 		}
-		some, err := k.Jobs.FirstOfKeys(ctx, k.cfg.JobType, part.keys, part.from, before, upTo)
+		some, err := k.process.Jobs.FirstOfKeys(ctx, k.part.cfg.JobType, part.keys, part.from, before, upTo)
 		if err != nil {
 			return nil, err
 		}
@@ -480,7 +481,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 		return batch
 	}
 	running, err := k.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
-	if k.Errlog.On(k.lease.Context(), "look for running jobs of keys", err) {
+	if k.process.Errlog.On(k.lease.Context(), "look for running jobs of keys", err) {
 		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
 		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
@@ -521,7 +522,7 @@ func (k *keyTurns) runningOfKeys(r *Remains, keys []string) (running map[string]
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
 func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []string) (running map[string]int, err error) {
-	told, err := k.restKeys.of(ctx, k.Jobs, r)
+	told, err := k.restKeys.of(ctx, k.process.Jobs, r)
 	if err != nil {
 		return nil, err
 	}
@@ -535,7 +536,7 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []strin
 		if len(terms) == 0 {
 			return map[string]int{}, nil
 		}
-		return k.Jobs.RunningOfKeys(ctx, k.cfg.JobType, keys, terms)
+		return k.process.Jobs.RunningOfKeys(ctx, k.part.cfg.JobType, keys, terms)
 	}
 	running, err = inRows(told, true)
 	if err != nil {

@@ -80,10 +80,10 @@ func onLongBacklog(t *testing.T, term int64, test func(t *testing.T, b *longBack
 		table := &pagedTable{rows: manyRows(100*room, 1000)}
 		table.rows[0].Term = term
 		b := &longBacklog{Line: lineOf(room), table: table, first: table.rows[0].ID}
-		b.Jobs, b.about = table, t.Context()
+		b.process.Jobs, b.part.about = table, t.Context()
 		backlog := b.backlog.(*find.Backlog)
 		backlog.PageRows, backlog.RoomCame = room, b.RoomCame
-		finder := find.New(find.Process{Tables: table, Errlog: b.Errlog}, &find.Reads{}, 0)
+		finder := find.New(find.Process{Tables: table, Errlog: b.process.Errlog}, &find.Reads{}, 0)
 		ctx, stop := context.WithCancel(t.Context())
 		b.lease = keeper.Unending(ctx, keeper.Want{Name: "job-0", Lock: time.Minute}, 7)
 		in := finder.Add(find.Key{Layout: share.Undivided}, ctx, b.Hold(b.lease), backlog)
@@ -112,7 +112,7 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 	b.backlog.Fell()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	picked, _ := b.queue.pick(b.Clock.Now(), 0, 1, 1)
+	picked, _ := b.queue.pick(b.process.Clock.Now(), 0, 1, 1)
 	if len(picked) != 1 || picked[0].ID != b.first {
 		t.Fatalf("picked %v", picked)
 	}

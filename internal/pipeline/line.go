@@ -22,7 +22,8 @@ import (
 // Line is what this process does for one job type, or one shard of it. It lives as long as the type is to have it; between two leases it only
 // finishes what it had started. A dispatcher works for one lease, the other actors for all.
 type Line struct {
-	*base
+	process *Process
+	part    *part
 
 	queue   *queue
 	marker  marker
@@ -77,26 +78,26 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	if err != nil {
 		return nil, err
 	}
-	b := &base{
-		Process: p, Part: is, name: is.Layout.Leases(is.JobType)[is.Shard], whole: cfg.WorkerPoolCapacity, cfg: ofShard(cfg, is.Layout, is.Shard),
+	part := &part{
+		Part: is, process: p, name: is.Layout.Leases(is.JobType)[is.Shard], whole: cfg.WorkerPoolCapacity, cfg: ofShard(cfg, is.Layout, is.Shard),
 		instance: keeper.Holder(cfg.ServiceName), about: p.AboutType(&cfg),
 	}
 	l := &Line{
-		base: b, backlog: backlog,
+		process: p, part: part, backlog: backlog,
 		wake: make(chan struct{}, 1), RoomCame: make(chan struct{}, 1),
 	}
 	if is.Layout.Shards() > 1 {
-		l.about = p.AboutType(&cfg, slog.Int("shard", is.Shard))
+		l.part.about = p.AboutType(&cfg, slog.Int("shard", is.Shard))
 	}
-	l.queue = newQueue(l.cfg.QueueMaxSize, p.Reads)
-	l.queue.keys = newKeys(l.cfg.MaxPerKey, l.cfg.OrderedByKey, l.cfg.QueueMaxSize)
+	l.queue = newQueue(l.part.cfg.QueueMaxSize, p.Reads)
+	l.queue.keys = newKeys(l.part.cfg.MaxPerKey, l.part.cfg.OrderedByKey, l.part.cfg.QueueMaxSize)
 	l.queue.overflow = backlog.Fell
-	l.workers = workers{cfg: &l.cfg, most: l.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
+	l.workers = workers{cfg: &l.part.cfg, most: l.part.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
 	l.workers.places = newPlaces(p.Quota, &l.workers)
 	l.settler = newSettler(l, p.Permit, p.Errlog, l.wake)
-	l.marker = marker{base: b, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
+	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
 	l.runner = runner{
-		base: b, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
+		process: p, part: part, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
 		starts: &l.starts, counts: &l.counts, wake: l.wake,
 	}
 	return l, nil
@@ -104,7 +105,7 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 
 // Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
 func (l *Line) Hold(lease *keeper.Lease) held {
-	l.Log.Info(l.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
+	l.process.Log.Info(l.part.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
 	l.queue.Forget()
 	l.workers.newGate()
 	l.starts.forget()
@@ -142,13 +143,13 @@ func (l *Line) Serve(ctx context.Context, lease *keeper.Lease, rows Source, besi
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
-		l.OnLost(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
+		l.process.OnLost(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
 	}
 }
 
 func (l *Line) tellLease(held bool) {
-	if l.OnLease != nil {
-		l.OnLease(l.cfg.JobType, l.Shard, held)
+	if l.process.OnLease != nil {
+		l.process.OnLease(l.part.cfg.JobType, l.part.Shard, held)
 	}
 }
 
@@ -159,7 +160,7 @@ func quiet(w *workers, s *settler) bool { return w.quiet() && s.unwritten.Load()
 
 func (l *Line) tellUnnoted() {
 	if n := l.settler.log.unnoted(); n > 0 {
-		l.Log.Warn(l.about, fmt.Sprintf("%d rows of the log are not written", n))
+		l.process.Log.Warn(l.part.about, fmt.Sprintf("%d rows of the log are not written", n))
 	}
 }
 
@@ -179,7 +180,7 @@ func await(ctx context.Context, wake <-chan struct{}, so func() bool) bool {
 func (l *Line) Heed(r Remains) {
 	l.remains.Store(&r)
 	l.backlog.HeedTerms(r.Terms)
-	part := share.Part(max(0, l.whole-r.Earlier), l.Layout.Shards(), l.Shard)
+	part := share.Part(max(0, l.part.whole-r.Earlier), l.part.Layout.Shards(), l.part.Shard)
 	if l.workers.limit(max(0, part-r.Running)) {
 		ground.Signal(l.wake)
 	}
@@ -219,7 +220,7 @@ func (l *Line) Bears(lease *keeper.Lease) bool {
 func (l *Line) Hear(paused bool, sent time.Time, took time.Duration) {
 	before := l.starts.allowed()
 	if l.starts.heed(paused, sent, took) && paused {
-		l.Log.Info(l.about, "paused; what runs, runs on")
+		l.process.Log.Info(l.part.about, "paused; what runs, runs on")
 	}
 	if before != l.starts.allowed() {
 		ground.Signal(l.wake)
@@ -311,15 +312,15 @@ func (h held) runsAgain(t *task) bool {
 		return false
 	}
 	lost := lostIfMarked(&t.Row, h.lease.Term)
-	if lostTooOften(&h.line.cfg, lost) && lost > t.Lost {
+	if lostTooOften(&h.line.part.cfg, lost) && lost > t.Lost {
 		if h.register(t) {
 			h.line.settler.failLost(t, h.lease)
 		}
 		return false
 	}
-	t.suspect = isSuspect(&h.line.cfg, lost)
-	if t.Term == h.lease.Term && h.line.Errlog.Lately() {
-		t.dueMillis = max(t.dueMillis, h.line.Clock.Now()+shownAgain.Milliseconds())
+	t.suspect = isSuspect(&h.line.part.cfg, lost)
+	if t.Term == h.lease.Term && h.line.process.Errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, h.line.process.Clock.Now()+shownAgain.Milliseconds())
 	}
 	return true
 }
@@ -332,10 +333,10 @@ func lostIfMarked(row *store.Row, term int64) int16 {
 	return row.Lost
 }
 
-// base is what a line and its actors stand on.
-type base struct {
-	*Process
+// part is the part of a job type that a line and its actors work for.
+type part struct {
 	Part
+	process  *Process
 	name     string           // of its lease
 	whole    int              // the capacity of all shards
 	cfg      queue_job.Config // what the part may use of it

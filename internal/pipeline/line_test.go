@@ -91,15 +91,15 @@ func TestAJobRunsAgainThenAloneThenFailsAsItsProcessesDie(t *testing.T) {
 
 func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(t *testing.T) {
 	calm := lineOf(9)
-	if !calm.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || len(calm.queue.picked(calm.Clock.Now(), 9)) != 1 {
+	if !calm.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || len(calm.queue.picked(calm.process.Clock.Now(), 9)) != 1 {
 		t.Error("a row that was set back by hand waits")
 	}
 	l := lineOf(9)
-	l.Errlog.On(t.Context(), "settle", errors.New("invalid connection"))
+	l.process.Errlog.On(t.Context(), "settle", errors.New("invalid connection"))
 	if !l.offer(lease, &store.Row{ID: 1, Term: lease.Term, Attempts: 1}) || !l.offer(lease, &store.Row{ID: 2, Term: lease.Term - 1, Attempts: 1}) {
 		t.Fatal("no room")
 	}
-	now := l.Clock.Now()
+	now := l.process.Clock.Now()
 	if picked := l.queue.picked(now+1000, 9); len(picked) != 1 || picked[0].ID != 2 {
 		t.Errorf("after a second, %d rows are picked, want the one of an earlier term", len(picked))
 	}

@@ -42,7 +42,7 @@ func (r *runner) longParams(tasks []*task) runParams {
 	for _, t := range long {
 		t.read = time.Since(began)
 		if _, ok := params[t.runID()]; !ok {
-			t.refuse(r.Clock.Now(), lockedLongest)
+			t.refuse(r.process.Clock.Now(), lockedLongest)
 		}
 	}
 	return params
@@ -56,13 +56,13 @@ func (r *runner) readLong(tasks []*task) []store.RunParams {
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	select {
-	case r.LongReads <- struct{}{}:
-		defer func() { <-r.LongReads }()
+	case r.process.LongReads <- struct{}{}:
+		defer func() { <-r.process.LongReads }()
 	case <-statement.Done():
 		return nil
 	}
-	rows, err := r.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
-	r.Errlog.On(lease.Context(), "read long parameters", err)
+	rows, err := r.process.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
+	r.process.Errlog.On(lease.Context(), "read long parameters", err)
 	return rows
 }
 
@@ -77,7 +77,7 @@ func (t *task) takeLong(params runParams) bool {
 // handler may have kept the job.
 func (r *runner) lighten(t *task) *task {
 	light := r.queue.substitute(t)
-	light.run = &run{lease: t.lease, job: r.jobOf(t), err: t.err, took: t.took}
+	light.run = &run{lease: t.lease, job: r.part.jobOf(t), err: t.err, took: t.took}
 	light.job.JobParams = ""
 	return light
 }

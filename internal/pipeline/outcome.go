@@ -153,11 +153,11 @@ func (r *runner) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
 		v.doubt = t.ID
 		return v, false
 	}
-	return r.countsNoMore(t, row, t.err), true
+	return r.part.countsNoMore(t, row, t.err), true
 }
 
 // countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
-func (b *base) countsNoMore(t *task, row store.Standing, err error) verdict {
+func (p *part) countsNoMore(t *task, row store.Standing, err error) verdict {
 	v, why := verdict{status: queue_job.JobStatusRetry}, "another run has the job"
 	switch status := queue_job.JobStatus(row.Status); {
 	case row == store.Standing{}:
@@ -165,7 +165,7 @@ func (b *base) countsNoMore(t *task, row store.Standing, err error) verdict {
 	case !status.Pending():
 		v.status, why = queue_job.JobStatusCancelled, fmt.Sprintf("the job is %v", status)
 	}
-	b.Log.Info(b.aboutRun(t), fmt.Sprintf("the run counts no more, %s: %v", why, err))
+	p.process.Log.Info(p.aboutRun(t), fmt.Sprintf("the run counts no more, %s: %v", why, err))
 	return v
 }
 
@@ -175,9 +175,9 @@ func (r *runner) judgeReturned(t *task, cause, err error) verdict {
 		return interrupted(context.Cause(ended), err)
 	}
 	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
-		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.cfg.Timeout, err)
+		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.part.cfg.Timeout, err)
 	}
-	return decide(&r.cfg, &t.Row, t.job.Status, err)
+	return decide(&r.part.cfg, &t.Row, t.job.Status, err)
 }
 
 var (
@@ -204,14 +204,14 @@ func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) 
 		v.doubt = t.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
-		return r.countsNoMore(t, row, err), true
+		return r.part.countsNoMore(t, row, err), true
 	case t.marked(row):
 		if err != nil {
-			r.Log.Warn(r.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+			r.process.Log.Warn(r.part.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
 		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
 	case err != nil:
-		return r.countsNoMore(t, row, err), true
+		return r.part.countsNoMore(t, row, err), true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}
@@ -227,7 +227,7 @@ func (r *runner) standing(t *task) (store.Standing, error) {
 	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
 		defer cancel()
-		rows, err := r.Jobs.Standings(statement, []uint64{t.ID})
+		rows, err := r.process.Jobs.Standings(statement, []uint64{t.ID})
 		if len(rows) > 0 {
 			standing = rows[0]
 		}
@@ -248,12 +248,12 @@ func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).P
 
 // tellStarted tells the observer of the runs of a call.
 func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
-	for _, o := range r.Observers {
+	for _, o := range r.process.Observers {
 		if o.Started == nil {
 			continue
 		}
 		for _, t := range tasks {
-			ground.Guarded(ctx, r.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
+			ground.Guarded(ctx, r.process.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
 		}
 	}
 }
@@ -263,11 +263,11 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	ctx = context.WithoutCancel(ctx)
 	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
 		if listener != nil {
-			ground.Guarded(ctx, r.Log, name, func() { listener(ctx, &t.job, f) })
+			ground.Guarded(ctx, r.process.Log, name, func() { listener(ctx, &t.job, f) })
 		}
 	}
-	tell("OnFinished", r.cfg.OnFinished)
-	for _, o := range r.Observers {
+	tell("OnFinished", r.part.cfg.OnFinished)
+	for _, o := range r.process.Observers {
 		tell("Observer.Finished", o.Finished)
 	}
 }
@@ -284,16 +284,16 @@ func (p *Process) wanted(status queue_job.JobStatus) bool {
 }
 
 // tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.
-func (b *base) tellSettled(t *task, v verdict) {
+func (p *part) tellSettled(t *task, v verdict) {
 	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
 	if t.run != nil {
 		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
 	} else {
-		job := b.jobOf(t)
+		job := p.jobOf(t)
 		job.Lost++
-		settled.Job, settled.Err = &job, errors.New(lostReason(b.instance))
+		settled.Job, settled.Err = &job, errors.New(lostReason(p.instance))
 	}
-	for _, h := range b.Hooks {
+	for _, h := range p.process.Hooks {
 		if h.Wants(v.status) {
 			h.Add(settled)
 		}

@@ -41,7 +41,7 @@ func onFloor(t *testing.T, places int, test func(f *floor)) {
 // line returns a line. Each of its jobs takes the given time.
 func (f *floor) line(jobType int32, takes time.Duration) *Line {
 	l := lineOf(1000)
-	l.cfg.JobType, l.workers.most = jobType, 10
+	l.part.cfg.JobType, l.workers.most = jobType, 10
 	l.workers.pool, l.workers.places = unlimited{}, newPlaces(f.Quota, &l.workers)
 	l.runner.handler = func(context.Context, *queue_job.Job) error {
 		f.mu.Lock()

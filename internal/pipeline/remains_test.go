@@ -22,7 +22,7 @@ func TestARowWhoseJobRunsUnderATermThatWasGivenAwayIsLeftAlone(t *testing.T) {
 
 func TestWhatRunsElsewhereTakesWorkersHere(t *testing.T) {
 	l := lineOf(9)
-	l.cfg.WorkerPoolCapacity, l.workers.most, l.whole = 3, 3, 3
+	l.part.cfg.WorkerPoolCapacity, l.workers.most, l.part.whole = 3, 3, 3
 	capacity := func() int {
 		l.workers.mu.Lock()
 		defer l.workers.mu.Unlock()

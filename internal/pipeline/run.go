@@ -21,7 +21,8 @@ import (
 
 // runner calls the handler with marked tasks, and gives the settler what becomes of them.
 type runner struct {
-	*base
+	process *Process
+	part    *part
 	handler queue_job.Handler      // with its middleware; nil: batch is the handler
 	batch   queue_job.BatchHandler // with its middleware; nil: handler is
 	queue   *queue
@@ -85,16 +86,16 @@ func (r *runner) run(tasks []*task) {
 		cancel(nil)
 		return
 	}
-	if r.cfg.Timeout > 0 {
+	if r.part.cfg.Timeout > 0 {
 		var stop context.CancelFunc
-		life, stop = context.WithTimeoutCause(life, r.cfg.Timeout, queue_job.ErrTimeout)
+		life, stop = context.WithTimeoutCause(life, r.part.cfg.Timeout, queue_job.ErrTimeout)
 		defer stop()
 	}
 	first, about := tasks[0], slog.LogValuer(tasks[0])
 	if r.batch != nil {
 		about = manyRuns{first, len(tasks)}
 	}
-	first.context = jobContext{life, r.aboutRun(about)}
+	first.context = jobContext{life, r.part.aboutRun(about)}
 	ctx := &first.context
 	defer func() {
 		if p := recover(); p != nil { // it is an error of all of them
@@ -113,7 +114,7 @@ func (r *runner) run(tasks []*task) {
 	for _, t := range tasks {
 		r.counts.delay[record.RangeOf(t.waited)].Add(1)
 	}
-	if len(r.Observers) > 0 {
+	if len(r.process.Observers) > 0 {
 		r.tellStarted(ctx, tasks)
 	}
 	if r.batch == nil {
@@ -135,7 +136,7 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 	if slices.ContainsFunc(tasks, (*task).HasLong) {
 		params = r.longParams(tasks)
 	}
-	if r.cfg.RatePerSecond > 0 {
+	if r.part.cfg.RatePerSecond > 0 {
 		r.awaitDelay(ctx, len(tasks))
 	}
 	started, cancelOne := time.Now(), cancel
@@ -149,18 +150,18 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		if others != nil {
 			cancelOne = others.one()
 		}
-		t.job = r.jobOf(t)
-		bridge.QueueJob.Through(&t.job, r.Rows, t.Attempts)
+		t.job = r.part.jobOf(t)
+		bridge.QueueJob.Through(&t.job, r.process.Rows, t.Attempts)
 		t.cancel, t.started, t.err = cancelOne, started, errGoexit // which stands if the call never returns
 		t.begun.Store(true)
 		// Little time lies between these answers and the start.
 		mayStart := t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(started) &&
 			started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())
 		if mayStart && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
-			t.waited = r.waited(t)
+			t.waited = r.part.waited(t)
 			may = append(may, t)
-			if t.alone && r.Permit.has(t) {
-				t.enough = time.AfterFunc(aloneWaitsFor, func() { r.Permit.giveBack(t) })
+			if t.alone && r.process.Permit.has(t) {
+				t.enough = time.AfterFunc(aloneWaitsFor, func() { r.process.Permit.giveBack(t) })
 			}
 		} else {
 			cancelOne(nil)
@@ -173,13 +174,13 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 
 // jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
 // that waited in memory may start before that.
-func (b *base) jobOf(t *task) queue_job.Job {
+func (p *part) jobOf(t *task) queue_job.Job {
 	fellDue := t.DueSecond()
 	if t.dueMillis > 0 {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: b.cfg.ServiceName, Tables: b.Tables.Name, JobParams: t.Params,
+		Id: t.ID, JobType: t.JobType, TypeName: p.cfg.ServiceName, Tables: p.process.Tables.Name, JobParams: t.Params,
 		StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
 		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
 		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
@@ -188,19 +189,19 @@ func (b *base) jobOf(t *task) queue_job.Job {
 
 // waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
 // of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
-func (b *base) waited(t *task) time.Duration {
+func (p *part) waited(t *task) time.Duration {
 	due := (t.CreateTime + 1) * 1000
 	if t.StartTime > t.CreateTime {
 		due = min(t.StartTime*1000, t.dueMillis)
 	}
-	return max(t.started.Sub(t.since), time.Duration(b.Clock.At(t.started)-due)*time.Millisecond)
+	return max(t.started.Sub(t.since), time.Duration(p.process.Clock.At(t.started)-due)*time.Millisecond)
 }
 
 // aboutRun is the context of log lines about a run, or about the runs of a call.
-func (b *base) aboutRun(run slog.LogValuer) context.Context {
-	ctx := b.Log.GetNewContext(b.cfg.ServiceName)
-	if several := b.Tables.Several; several != nil && several.Load() {
-		ctx = logger.With(ctx, slog.String("tables", b.Tables.Name))
+func (p *part) aboutRun(run slog.LogValuer) context.Context {
+	ctx := p.process.Log.GetNewContext(p.cfg.ServiceName)
+	if several := p.process.Tables.Several; several != nil && several.Load() {
+		ctx = logger.With(ctx, slog.String("tables", p.process.Tables.Name))
 	}
 	return attributes.Later(ctx, run)
 }
@@ -226,7 +227,7 @@ func (r *runner) notStarted(t *task) {
 		r.marker.takeBack(t.lease, t)
 		return
 	}
-	r.Permit.giveBack(t)
+	r.process.Permit.giveBack(t)
 	r.queue.forget(t)
 	ground.Signal(r.wake)
 }
@@ -238,7 +239,7 @@ var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
 func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if t.enough != nil {
 		t.enough.Stop()
-		r.Permit.giveBack(t)
+		r.process.Permit.giveBack(t)
 	}
 	ended := time.Now()
 	r.workers.ended(t, ended)
@@ -257,18 +258,18 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if dropped {
 		r.queue.forget(t)
 		if v.written {
-			r.tellSettled(t, v)
+			r.part.tellSettled(t, v)
 		}
 	} else {
 		light := t
 		if t.HasLong() {
 			light = r.lighten(t)
 		}
-		r.settler.add(light, v, r.Clock.At(t.started))
+		r.settler.add(light, v, r.process.Clock.At(t.started))
 	}
 	r.workers.ending.Add(-1)
 	ground.Signal(r.wake)
-	if r.cfg.OnFinished != nil || len(r.Observers) > 0 {
+	if r.part.cfg.OnFinished != nil || len(r.process.Observers) > 0 {
 		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
@@ -299,13 +300,13 @@ func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 	case t.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
 		return verdict{status: queue_job.JobStatusSuccess}, false
 	default:
-		return decide(&r.cfg, &t.Row, t.job.Status, nil), false
+		return decide(&r.part.cfg, &t.Row, t.job.Status, nil), false
 	}
 }
 
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
-	r.counts.putOffs.note(t, r.Clock.At(t.started)-t.waited.Milliseconds(), r.Clock.At(ended)+v.wait.Milliseconds())
+	r.counts.putOffs.note(t, r.process.Clock.At(t.started)-t.waited.Milliseconds(), r.process.Clock.At(ended)+v.wait.Milliseconds())
 	r.counts.deferred[record.RangeOf(t.waited)].Add(1)
 	r.counts.deferrals.Add(1)
 }

@@ -10,7 +10,7 @@ import (
 func TestAWaitCountsFromTheTimeThatTheTableSaysOrFromWhenItIsKnownToBeOver(t *testing.T) {
 	now := time.Now()
 	l := lineOf(10)
-	l.Clock.Reading(1000, now, now)
+	l.process.Clock.Reading(1000, now, now)
 	for name, c := range map[string]struct {
 		row       store.Row
 		dueMillis int64
@@ -26,7 +26,7 @@ func TestAWaitCountsFromTheTimeThatTheTableSaysOrFromWhenItIsKnownToBeOver(t *te
 		"its mark was, too":       {store.Row{CreateTime: 900}, 999_900, time.Millisecond, 99 * time.Second},
 	} {
 		task := &task{Row: c.row, dueMillis: c.dueMillis, run: &run{started: now, since: now.Add(-c.ready)}}
-		if got := l.waited(task); (got - c.want).Abs() > 2*time.Millisecond {
+		if got := l.part.waited(task); (got - c.want).Abs() > 2*time.Millisecond {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

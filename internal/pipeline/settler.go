@@ -397,7 +397,7 @@ func (l *Line) settle(ctx context.Context, st statement) (again, locked []*outco
 		}
 	}
 	ids := idsOf(st.tasks)
-	written, err := l.Jobs.Settle(ctx, ids, st.outcome(l.cfg.LostLimit, st.why))
+	written, err := l.process.Jobs.Settle(ctx, ids, st.outcome(l.part.cfg.LostLimit, st.why))
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -437,9 +437,9 @@ func (l *Line) settled(st *statement) {
 	if st.status != queue_job.JobStatusSuccess {
 		l.noteLogs(st)
 	}
-	if len(l.Hooks) > 0 && !st.takesBack() {
+	if len(l.process.Hooks) > 0 && !st.takesBack() {
 		for _, o := range st.outcomes {
-			l.tellSettled(o.task, o.verdict)
+			l.part.tellSettled(o.task, o.verdict)
 		}
 	}
 	switch {

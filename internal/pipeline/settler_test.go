@@ -36,7 +36,7 @@ func (s *settler) taken() []*outcome {
 // settlingLine returns a line whose settler runs until the test ends, in virtual time.
 func settlingLine(t *testing.T) (*Line, *settled) {
 	l, table := lineAt(5_000_000), &settled{}
-	l.Jobs, l.about = table, t.Context()
+	l.process.Jobs, l.part.about = table, t.Context()
 	go l.settler.loop(t.Context())
 	synctest.Wait()
 	return l, table
@@ -141,7 +141,7 @@ func (p *picky) count() (n int) {
 func TestALogThatFailsStopsNoOutcomeAndGetsItsRowsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, table := lineAt(5_000_000), &picky{}
-		l.Jobs, l.about = table, t.Context()
+		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		table.away.Store(true)
 		for id := range uint64(20) {
@@ -162,7 +162,7 @@ func TestALogThatFailsStopsNoOutcomeAndGetsItsRowsLater(t *testing.T) {
 func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, table := lineAt(5_000_000), &picky{}
-		l.Jobs, l.about = table, t.Context()
+		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		synctest.Wait()
 		l.noteLost(&task{Row: store.Row{ID: 7, Term: 6}}, lease)
@@ -177,7 +177,7 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 func TestWhoDrainsALineWaitsForItsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, table := lineAt(5_000_000), &picky{}
-		l.Jobs, l.about = table, t.Context()
+		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		table.away.Store(true)
 		l.note(&store.Attempt{JobID: 1})
@@ -220,7 +220,7 @@ func TestTheLineIsNotQuietBeforeTheLogSaysWhyAJobHasFailed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := lineOf(100)
-				l.Jobs = table
+				l.process.Jobs = table
 				ctx, stop := context.WithCancel(t.Context())
 				var loops sync.WaitGroup
 				loops.Go(func() { l.settler.loop(ctx) })
@@ -242,7 +242,7 @@ func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, ran := &slowLog{}, make(chan int64, 1)
 		l, stop := dispatching(t, &table.slow, func(uint64) { ran <- table.logged.Load() })
-		l.Jobs = table
+		l.process.Jobs = table
 		l.offer(lease, &store.Row{ID: 1, CreateTime: 1, Term: 5, Lost: 1})
 		if logged := <-ran; logged != 1 {
 			t.Errorf("%d rows are in the log when the suspect starts", logged)
@@ -323,7 +323,7 @@ func (k *lockable) run(t *testing.T, perSecond int, verdicts ...verdict) (most i
 	all := perSecond * int(lasts/time.Second)
 	k.until, k.written = time.Now().Add(40*time.Second), map[uint64]time.Time{}
 	l := lineAt(5_000_000)
-	l.Jobs, l.about = k, t.Context()
+	l.process.Jobs, l.part.about = k, t.Context()
 	go l.settler.loop(t.Context())
 	ended := make([]time.Time, all)
 	for n := range all {

@@ -18,8 +18,8 @@ import (
 
 // What others ask a line.
 
-func (l *Line) Config() *queue_job.Config       { return &l.cfg }  // within its part
-func (l *Line) About() context.Context          { return l.about } // for messages about it
+func (l *Line) Config() *queue_job.Config       { return &l.part.cfg }  // within its part
+func (l *Line) About() context.Context          { return l.part.about } // for messages about it
 func (l *Line) Running(lease *keeper.Lease) int { return l.workers.running(lease) }
 func (l *Line) Busy() bool                      { return l.workers.busy() }
 func (l *Line) Handlers() int                   { return l.workers.number() }
@@ -59,7 +59,7 @@ type Numbers struct {
 }
 
 func (l *Line) Numbers() (n Numbers) {
-	now := l.Clock.Now()
+	now := l.process.Clock.Now()
 	n.Paused = l.starts.paused()
 	n.Running, n.Marked = l.workers.numbers()
 	n.Waiting, n.Parked, _, n.Overdue = l.queue.numbers(now)
@@ -96,14 +96,14 @@ func (l *Line) state(now int64) store.LineState {
 	return store.LineState{
 		Soon: soon + workers.early, Gate: &gate, PutOff: l.counts.putOffs.tell(now),
 		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready,
-		Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.cfg.WorkerPoolCapacity,
+		Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.part.cfg.WorkerPoolCapacity,
 		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.counts.ranUnderLease(),
 	}
 }
 
 // heldByPool says whether the statements that start jobs have to wait for a connection.
 func (l *Line) heldByPool() (gate store.Gate) {
-	if most := l.Errlog.Full(); most > 0 {
+	if most := l.process.Errlog.Full(); most > 0 {
 		gate = store.Gate{Limit: store.HeldByConnections, Most: most}
 	}
 	return gate

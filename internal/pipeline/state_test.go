@@ -14,7 +14,7 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 	const now = 100_500
 	due := func(id uint64, key string) *task { return &task{Row: store.Row{ID: id, CreateTime: 90, Key: key}} }
 	inFlight := func(l *Line) { // a job of the key a; another one waits for it
-		l.cfg.WorkerPoolCapacity, l.workers.most = 5, 5
+		l.part.cfg.WorkerPoolCapacity, l.workers.most = 5, 5
 		l.queue.keys = newKeys(1, false, 100)
 		l.queue.offer(due(1, "a"))
 		l.queue.offer(due(2, "a"))
@@ -22,7 +22,9 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 		l.workers.alive = 1
 	}
 	fullOf := func(most int) func(*Line) {
-		return func(l *Line) { l.Errlog = ground.NewErrlog(silent{}, context.Background(), func() int { return most }) }
+		return func(l *Line) {
+			l.process.Errlog = ground.NewErrlog(silent{}, context.Background(), func() int { return most })
+		}
 	}
 	for what, c := range map[string]struct {
 		is   []func(*Line)
@@ -43,7 +45,7 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 		"a job is about to start":                    {[]func(*Line){fullOf(0), func(l *Line) { l.workers.most = 2; l.queue.offer(due(1, "")) }}, store.Gate{}},
 	} {
 		l := lineOf(100)
-		l.cfg.WorkerPoolCapacity, l.workers.most = 1, 1
+		l.part.cfg.WorkerPoolCapacity, l.workers.most = 1, 1
 		for _, is := range c.is {
 			is(l)
 		}

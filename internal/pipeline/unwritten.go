@@ -37,7 +37,7 @@ func tasksOf(group []*outcome) []*task {
 // passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
 // server is too old. It leaves out rows that are gone, too: those stay in the statement.
 func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {
-	free, err := l.Jobs.Unlocked(ctx, idsOf(st.tasks))
+	free, err := l.process.Jobs.Unlocked(ctx, idsOf(st.tasks))
 	if err != nil || len(free) == len(st.tasks) {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 // settledSome goes on with tasks of whose outcomes a statement has written some only. The others are dropped, unless the table has them since
 // they were sent before, or does not show their runs yet.
 func (l *Line) settledSome(ctx context.Context, st *statement, written int) (again []*outcome, err error) {
-	sentBefore, wanted := st.outcomes[0].tries > 0, l.wanted(st.status)
-	doubtful, mayBeBehind := st.doubt != 0 && sentBefore, st.kind == settle && l.Errlog.Lately()
+	sentBefore, wanted := st.outcomes[0].tries > 0, l.process.wanted(st.status)
+	doubtful, mayBeBehind := st.doubt != 0 && sentBefore, st.kind == settle && l.process.Errlog.Lately()
 	var rows map[uint64]store.Standing
 	if doubtful || wanted || mayBeBehind {
 		if rows, err = l.standings(ctx, st.tasks); err != nil {
@@ -89,7 +89,7 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 		return again, nil
 	case !sentBefore:
 		dropped := fmt.Sprintf("%d of %d outcomes dropped", all-written, all)
-		l.Log.Info(l.about, dropped+": a later run took the jobs over, or they were finished by other means")
+		l.process.Log.Info(l.part.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	}
 	if st.doubt == 0 || doubtful && st.ranAgain(rows[st.doubt], st.tasks[0].Changes) {
 		l.noteLogs(st)
@@ -98,7 +98,7 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 		others := st.status == queue_job.JobStatusCancelled || // by Jobs.Cancel, perhaps
 			st.status.Pending() && rows[o.ID].Changes != o.Changes // marked by a later holder, and unmarked
 		if wanted && st.wrote(rows[o.ID]) && !others {
-			l.tellSettled(o.task, o.verdict)
+			l.part.tellSettled(o.task, o.verdict)
 		}
 	}
 	if st.kind == failLost {
@@ -110,7 +110,7 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 
 // standings reads how the rows of tasks stand. A row that is gone has the zero value, and no term.
 func (l *Line) standings(ctx context.Context, tasks []*task) (rows map[uint64]store.Standing, err error) {
-	list, err := l.Jobs.Standings(ctx, idsOf(tasks))
+	list, err := l.process.Jobs.Standings(ctx, idsOf(tasks))
 	rows = make(map[uint64]store.Standing, len(list))
 	for _, row := range list {
 		rows[row.ID] = row
@@ -173,12 +173,12 @@ func (l *Line) waitAgain(tasks []*task) {
 
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
 func (l *Line) runAgain(act act, tasks []*task) {
-	due := l.Clock.Now()
+	due := l.process.Clock.Now()
 	if act.wait > 0 {
-		due = l.Clock.Latest() + act.wait.Milliseconds()
+		due = l.process.Clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.lease || act.wait > ground.Horizon || isSuspect(&l.cfg, t.Lost) {
+		if l.held.Load() != t.lease || act.wait > ground.Horizon || isSuspect(&l.part.cfg, t.Lost) {
 			l.queue.forget(t)
 			continue
 		}

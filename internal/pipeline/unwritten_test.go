@@ -22,7 +22,7 @@ func TestARunIsLoggedWhoseOutcomeWasInDoubtIfTheJobHasRunAgainSince(t *testing.T
 		"the outcome was not sent before":             {0, store.Version{Term: 9, Attempts: 4, Changes: 2}, 0},
 	} {
 		l := lineAt(5_000_000)
-		l.Jobs, l.about = &lagging{shown: []store.Standing{{ID: 1, Version: c.row}}}, t.Context()
+		l.process.Jobs, l.part.about = &lagging{shown: []store.Standing{{ID: 1, Version: c.row}}}, t.Context()
 		o := &outcome{
 			task: &task{Row: store.Row{ID: 1, Term: 7, Attempts: 3, Changes: 2}}, tries: c.tries, log: &store.Attempt{JobID: 1},
 			act: act{settle, store.Version{Term: 7, Attempts: 3}, 7, verdict{status: queue_job.JobStatusRetry, doubt: 1}},

@@ -302,7 +302,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "in order, a job that runs again lets the others of its key pass",
 		File: "internal/pipeline/keys.go",
-		Old:  "if !k.cfg.OrderedByKey {",
+		Old:  "if !k.part.cfg.OrderedByKey {",
 		New:  "if true {",
 		Seed: 1,
 	},
@@ -458,7 +458,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/pipeline/long_params.go",
-		Old:  "t.refuse(r.Clock.Now(), lockedLongest)",
+		Old:  "t.refuse(r.process.Clock.Now(), lockedLongest)",
 		New:  "t.gone.Store(true)",
 		Seed: 18,
 	},
@@ -592,7 +592,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/pipeline/line.go",
-		Old:  "lostTooOften(&h.line.cfg, lost) && lost > t.Lost",
+		Old:  "lostTooOften(&h.line.part.cfg, lost) && lost > t.Lost",
 		New:  "false",
 		Seed: 74,
 	},
@@ -767,8 +767,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "what runs under an earlier layout does not count against the capacity",
 		File: "internal/pipeline/line.go",
-		Old:  "max(0, l.whole-r.Earlier)",
-		New:  "max(0, l.whole)",
+		Old:  "max(0, l.part.whole-r.Earlier)",
+		New:  "max(0, l.part.whole)",
 		Seed: 5,
 	},
 	{
