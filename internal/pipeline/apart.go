@@ -83,7 +83,7 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 	until := time.Now().Add(aloneWaitsFor)
 	for !quiet(d.workers, d.settler) && ctx.Err() == nil {
-		begun := suspect != nil && suspect.begun.Load()
+		begun := suspect != nil && suspect.run.begun.Load()
 		if !begun && !d.starts.allowed() {
 			return
 		}
@@ -152,7 +152,7 @@ func (p *Permit) giveBack(t *task) {
 // mark's way and take no slot of their key. A read finds out which of them are free again: a thousand rows with one statement, at
 // first after 20 ms, later once a second. Only then they are marked again.
 type lockedTask struct {
-	*task
+	task   *task
 	lookAt time.Time
 }
 
@@ -164,7 +164,7 @@ func (q *queue) lock(now time.Time, tasks ...*task) {
 	defer q.mu.Unlock()
 	for _, t := range tasks {
 		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(ground.RetryLongest))})
-		q.known[t.ID] = t.Changes
+		q.known[t.row.ID] = t.row.Changes
 		q.leaveWaiting(t)
 	}
 	q.waiting += len(tasks)
@@ -199,7 +199,7 @@ func (q *queue) lookAtLockedIn(now time.Time) time.Duration {
 
 // takeOutLocked takes a row out of the locked ones; nil if it is not there.
 func (q *queue) takeOutLocked(id uint64) *task {
-	i := slices.IndexFunc(q.locked, func(l lockedTask) bool { return l.ID == id })
+	i := slices.IndexFunc(q.locked, func(l lockedTask) bool { return l.task.row.ID == id })
 	if i < 0 {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (d *dispatcher) lookAtLocked() {
 	slices.Sort(ids)
 	var free, others []*task
 	for _, t := range tasks {
-		if _, ok := slices.BinarySearch(ids, t.ID); ok {
+		if _, ok := slices.BinarySearch(ids, t.row.ID); ok {
 			free = append(free, t)
 		} else {
 			others = append(others, t)

@@ -37,7 +37,7 @@ func TestMarksRunAheadOfShortJobsAndHardlyOfLongOnes(t *testing.T) {
 
 func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 	l := lineOf(9)
-	l.workers.most, l.workers.runTakes, l.workers.ranLast = 10, 5*time.Millisecond, time.Now()
+	l.workers.most, l.workers.runs.take, l.workers.runs.ended = 10, 5*time.Millisecond, time.Now()
 	const markTakes, ahead = time.Millisecond, 20
 	for _, c := range []struct{ running, ready, want int }{
 		{10, ahead, 0}, {10, ahead/2 + 1, 0}, {10, ahead / 2, ahead / 2}, {10, 0, ahead}, {9, ahead, 0}, {9, ahead / 2, 1 + ahead/2}, {0, 0, 10 + ahead},
@@ -51,8 +51,8 @@ func TestMarksAheadAreFilledUpWhenHalfOfThemAreGone(t *testing.T) {
 
 func TestNothingIsMarkedAheadOfWorkersThatAreStuck(t *testing.T) {
 	l := lineOf(9)
-	l.workers.most, l.workers.runTakes, l.workers.alive = 10, 5*time.Millisecond, 10
-	l.workers.ranLast = time.Now().Add(-surplusAfter)
+	l.workers.most, l.workers.runs.take, l.workers.alive = 10, 5*time.Millisecond, 10
+	l.workers.runs.ended = time.Now().Add(-surplusAfter)
 	if got, _ := l.workers.room(time.Millisecond, inFlightMax); got != 0 {
 		t.Errorf("room for %d, though no run has ended for a second", got)
 	}

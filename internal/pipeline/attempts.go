@@ -124,7 +124,7 @@ func (l *Line) logAttempts(ctx context.Context, attempts []store.Attempt) error 
 // attempt is the row of the log for a run that did not succeed. It counts among the errors of the line.
 func (l *Line) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
 	a := &store.Attempt{
-		JobID: t.ID, Attempt: int(t.Attempts), Term: t.Term, Outcome: outcome, Error: reason,
+		JobID: t.row.ID, Attempt: int(t.row.Attempts), Term: t.row.Term, Outcome: outcome, Error: reason,
 		Started: started, Finished: l.process.Clock.Now(), Instance: l.part.instance,
 	}
 	l.counts.errors.note(a)
@@ -157,7 +157,7 @@ func (l *Line) lost(t *task, outcome string) *store.Attempt {
 func (l *Line) noteLost(t *task, lease *keeper.Lease) {
 	note := l.lost(t, lostOutcome)
 	l.process.Log.Warn(l.part.aboutRun(t), "job runs again: "+note.Error)
-	note.Instance = lease.HeldBefore(t.Term)
+	note.Instance = lease.HeldBefore(t.row.Term)
 	l.note(note)
 }
 

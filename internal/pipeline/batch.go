@@ -73,10 +73,10 @@ func (f *filling) take() (rows []*task) {
 func (r *runner) callBatch(ctx context.Context, tasks []*task) {
 	jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
 	for i, t := range tasks {
-		jobs[i] = &t.job
+		jobs[i] = &t.run.job
 	}
 	for i, err := range eachOf(r.batch(ctx, jobs), len(tasks)) {
-		tasks[i].err = err
+		tasks[i].run.err = err
 	}
 }
 
@@ -99,7 +99,7 @@ type manyRuns struct {
 }
 
 func (m manyRuns) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int("job_type", int(m.first.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.Term))
+	return slog.GroupValue(slog.Int("job_type", int(m.first.row.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.row.Term))
 }
 
 // lastCancels ends the context of a batch when the last of its jobs has been cancelled.

@@ -41,15 +41,15 @@ func HeedCancellations(life context.Context, lines []*Line) error {
 // unseen returns the marked tasks, started or not, whose lease holds and whose rows have not been looked at for a while.
 func (l *Line) unseen() []*task {
 	return l.workers.marked(func(t *task) bool {
-		return time.Since(*t.seen.Load()) >= watchFrom && !t.gone.Load() && t.lease.Context().Err() == nil
+		return time.Since(*t.run.watch.seen.Load()) >= watchFrom && !t.run.watch.gone.Load() && t.run.lease.Context().Err() == nil
 	})
 }
 
 // releaseDeaf lets jobs run again that somebody has retried, although a run whose context has ended goes on: it may be hung.
 func (l *Line) releaseDeaf() {
 	deaf := l.workers.marked(func(t *task) bool {
-		taken := t.gone.Load() || t.lease.Context().Err() != nil
-		return taken && t.begun.Load() && time.Since(*t.seen.Load()) >= deafAfter
+		taken := t.run.watch.gone.Load() || t.run.lease.Context().Err() != nil
+		return taken && t.run.begun.Load() && time.Since(*t.run.watch.seen.Load()) >= deafAfter
 	})
 	for _, t := range deaf {
 		if l.queue.release(t) {
@@ -74,18 +74,18 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 		standing[row.ID] = row
 	}
 	for _, t := range tasks {
-		row, there := standing[t.ID]
-		t.seen.Store(&sent)
-		if there && t.ours(row) || t.begun.Load() && bridge.QueueJob.Completed(&t.job) {
+		row, there := standing[t.row.ID]
+		t.run.watch.seen.Store(&sent)
+		if there && t.ours(row) || t.run.begun.Load() && bridge.QueueJob.Completed(&t.run.job) {
 			continue
 		}
 		cause := queue_job.ErrCancelled
-		if there && row.Term > t.Term { // another holder has it, and we will learn that our lease is lost
+		if there && row.Term > t.row.Term { // another holder has it, and we will learn that our lease is lost
 			cause = keeper.ErrLost
 		}
-		t.gone.Store(true)
-		if t.begun.Load() { // else it asks before it starts
-			t.cancel(cause)
+		t.run.watch.gone.Store(true)
+		if t.run.begun.Load() { // else it asks before it starts
+			t.run.cancel(cause)
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 // server that lags behind the one that took the mark. At the same attempt and without our term, somebody has taken the row
 // from us, and may have given it back to be run again.
 func (t *task) ours(row store.Standing) bool {
-	return pending(row) && (row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))
+	return pending(row) && (row.Attempts < t.row.Attempts && row.Term <= t.row.Term || t.marked(row))
 }
 
 const (
@@ -132,8 +132,8 @@ func (w *workers) cutOff() (cut []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.atWork {
-		if t.begun.Load() && !t.gone.Load() {
-			t.cutOff = true
+		if t.run.begun.Load() && !t.run.watch.gone.Load() {
+			t.run.watch.cutOff = true
 			cut = append(cut, t)
 		}
 	}
@@ -145,13 +145,13 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 	var outcomes, locked []*outcome
 	waits := map[*keeper.Lease]time.Duration{}
 	for _, t := range tasks {
-		if _, known := waits[t.lease]; !known {
+		if _, known := waits[t.run.lease]; !known {
 			const tenth = 100 * time.Millisecond
-			waits[t.lease] = (t.lease.FreeIn() + tenth - 1).Truncate(tenth)
+			waits[t.run.lease] = (t.run.lease.FreeIn() + tenth - 1).Truncate(tenth)
 		}
-		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.lease]}
-		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
-		if bridge.QueueJob.Completed(&t.job) { // its handler's transaction may have the row
+		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.run.lease]}
+		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
+		if bridge.QueueJob.Completed(&t.run.job) { // its handler's transaction may have the row
 			locked = append(locked, o)
 		} else {
 			outcomes = append(outcomes, o)
@@ -177,8 +177,8 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 
 // leaving is what the settler needs of a task whose handler runs on, and has the job.
 func (l *Line) leaving(t *task) *task {
-	left := &task{Row: t.Row, left: true}
-	left.run = &run{lease: t.lease, job: l.part.jobOf(t), err: errCutOff, started: t.started, took: time.Since(t.started)}
+	left := &task{row: t.row, left: true}
+	left.run = &run{lease: t.run.lease, job: l.part.jobOf(t), err: errCutOff, started: t.run.started, took: time.Since(t.run.started)}
 	return left
 }
 
@@ -206,14 +206,14 @@ func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 		if err != nil {
 			return 0, nil
 		}
-		group = slices.DeleteFunc(slices.Clone(group), func(o *outcome) bool { return !act.wrote(rows[o.ID]) })
+		group = slices.DeleteFunc(slices.Clone(group), func(o *outcome) bool { return !act.wrote(rows[o.task.row.ID]) })
 		if len(group) == 0 {
 			return 0, nil
 		}
 	}
 	notes := make([]store.Attempt, len(group))
 	for i, o := range group {
-		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.process.Clock.At(o.started))
+		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.process.Clock.At(o.task.run.started))
 		l.process.Log.Warn(l.part.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
 		l.part.tellSettled(o.task, act.verdict)
 	}

@@ -72,12 +72,12 @@ func atWork(t *testing.T, table stood, since time.Duration) (l *Line, ctx contex
 	l.process.Jobs = table
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
-	one := &task{Row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
-	bridge.QueueJob.Through(&one.job, table, 2)
-	one.seen.Store(&sent)
+	one := &task{row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
+	bridge.QueueJob.Through(&one.run.job, table, 2)
+	one.run.watch.seen.Store(&sent)
 	l.workers.ready = []*task{one}
 	l.workers.next(false)
-	one.begun.Store(true)
+	one.run.begun.Store(true)
 	return l, ctx
 }
 
@@ -102,7 +102,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 		if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil {
 			t.Fatal(err)
 		}
-		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].gone.Load() != (c.cause != nil) {
+		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].run.watch.gone.Load() != (c.cause != nil) {
 			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
 		}
 	}
@@ -110,7 +110,7 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 
 func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	l, ctx := atWork(t, stood{rows: []store.Standing{at(7, 2, 1)}}, time.Second)
-	if err := l.workers.atWork[0].job.CompleteTx(ctx, someTx{}); err != nil {
+	if err := l.workers.atWork[0].run.job.CompleteTx(ctx, someTx{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil || ctx.Err() != nil {
@@ -131,7 +131,7 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 	l := lineOf(10)
 	var tasks []*task
 	for i := range 5 {
-		tasks = append(tasks, &task{Row: store.Row{ID: uint64(i)}, run: seenNow(nil)})
+		tasks = append(tasks, &task{row: store.Row{ID: uint64(i)}, run: seenNow(nil)})
 	}
 	l.workers.ready = tasks
 	for range tasks {
@@ -143,8 +143,8 @@ func TestWhoLeavesWorkLeavesTheOthersThere(t *testing.T) {
 			t.Fatalf("%d are at work", len(l.workers.atWork))
 		}
 		for index, left := range l.workers.atWork {
-			if left.index != index || left == tasks[i] {
-				t.Errorf("after %d has left, %d is at index %d and believes %d", i, left.ID, index, left.index)
+			if left.run.index != index || left == tasks[i] {
+				t.Errorf("after %d has left, %d is at index %d and believes %d", i, left.row.ID, index, left.run.index)
 			}
 		}
 	}
@@ -173,12 +173,12 @@ func TestWhatBecomesOfAJobThatItsHandlerCompleted(t *testing.T) {
 		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
 		l.part.cfg.NeedRetry, l.part.cfg.MaxRetries = true, 3
 		one := l.workers.atWork[0]
-		one.MaxRetries = store.NotSet
-		one.job.Status = c.set
-		if err := one.job.CompleteTx(ctx, someTx{}); err != nil {
+		one.row.MaxRetries = store.NotSet
+		one.run.job.Status = c.set
+		if err := one.run.job.CompleteTx(ctx, someTx{}); err != nil {
 			t.Fatal(err)
 		}
-		one.err = c.err
+		one.run.err = c.err
 		v, dropped := l.runner.judge(one, nil)
 		if v.status != c.want || dropped != c.dropped {
 			t.Errorf("%s: %v, dropped %v; want %v, %v", c.name, v.status, dropped, c.want, c.dropped)
@@ -200,8 +200,8 @@ func TestAnErrorThatCannotBeReadIsAFailedRun(t *testing.T) {
 	l.allow(0)
 	one := &task{run: seenNow(leaseIn(t))}
 	l.workers.atWork = []*task{one}
-	if l.runner.run([]*task{one}); one.err == nil || len(one.err.Error()) == 0 {
-		t.Fatal(one.err)
+	if l.runner.run([]*task{one}); one.run.err == nil || len(one.run.err.Error()) == 0 {
+		t.Fatal(one.run.err)
 	}
 }
 

@@ -147,9 +147,9 @@ func (d *dispatcher) admitNone() {
 func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	sent, any, ok := time.Now(), false, true
 	var marked []*task
-	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(batch, func(a, b *task) int { return cmp.Compare(a.row.ID, b.row.ID) })
 	groups := [][]*task{batch}
-	if slices.ContainsFunc(batch, func(t *task) bool { return t.Version() != batch[0].Version() || t.HasLong() }) {
+	if slices.ContainsFunc(batch, func(t *task) bool { return t.row.Version() != batch[0].row.Version() || t.row.HasLong() }) {
 		groups = byVersion(batch)
 	}
 	for i, tasks := range groups {
@@ -223,10 +223,10 @@ type marker struct {
 // the statement failed, or ctx has ended.
 func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
-	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.CreateTime, b.CreateTime) })
+	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.row.CreateTime, b.row.CreateTime) })
 	sent := time.Now()
 	deadline := m.process.Clock.At(sent) + markInTime.Milliseconds()
-	marked, err := m.process.Jobs.Mark(statement, idsOf(batch), youngest.CreateTime, batch[0].Version(), lease.Term, deadline)
+	marked, err := m.process.Jobs.Mark(statement, idsOf(batch), youngest.row.CreateTime, batch[0].row.Version(), lease.Term, deadline)
 	cancel()
 	doing := "mark jobs"
 	if len(batch) == 1 && errors.Is(err, context.DeadlineExceeded) { // perhaps it is locked, on a server that has marks wait; the others are well
@@ -246,19 +246,19 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 		if len(runs) == 0 {
 			runs = make([]run, min(len(ours)-i, runsTogether))
 		}
-		now, known := told[t.ID]
+		now, known := told[t.row.ID]
 		if !known {
-			now.Attempts, now.Lost = t.Attempts+1, t.Lost
-			if t.Term != 0 {
-				now.Lost = lostIfMarked(&t.Row, lease.Term)
+			now.Attempts, now.Lost = t.row.Attempts+1, t.row.Lost
+			if t.row.Term != 0 {
+				now.Lost = lostIfMarked(&t.row, lease.Term)
 			}
 		}
-		if now.Lost > t.Lost { // the log hears of that
+		if now.Lost > t.row.Lost { // the log hears of that
 			m.lost(t, lease)
 		}
 		t.run, runs = &runs[0], runs[1:]
-		t.lease, t.Term, t.Attempts, t.Lost = lease, lease.Term, now.Attempts, now.Lost
-		t.seen.Store(&sent)
+		t.run.lease, t.row.Term, t.row.Attempts, t.row.Lost = lease, lease.Term, now.Attempts, now.Lost
+		t.run.watch.seen.Store(&sent)
 		if m.part.cfg.OrderedByKey {
 			m.queue.remember(t)
 		}
@@ -278,7 +278,7 @@ func smaller(rows int) int { return max(1, rows/8) }
 func idsOf(tasks []*task) []uint64 {
 	ids := make([]uint64, len(tasks))
 	for i, t := range tasks {
-		ids[i] = t.ID
+		ids[i] = t.row.ID
 	}
 	return ids
 }
@@ -390,14 +390,14 @@ func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store
 	var tasks, ours []*task
 	ok := true
 	for i := range rows {
-		t := &task{Row: rows[i], dueMillis: rows[i].StartTime * 1000}
-		if lost := lostIfMarked(&t.Row, lease.Term); lostTooOften(&l.part.cfg, lost) && lost > t.Lost {
+		t := &task{row: rows[i], dueMillis: rows[i].StartTime * 1000}
+		if lost := lostIfMarked(&t.row, lease.Term); lostTooOften(&l.part.cfg, lost) && lost > t.row.Lost {
 			l.settler.failLost(t, lease)
 		} else {
 			tasks = append(tasks, t)
 		}
 	}
-	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.row.ID, b.row.ID) })
 	for _, tasks := range byVersion(tasks) {
 		marked, fine := l.marker.mark(ctx, lease, tasks)
 		ours, ok = append(ours, marked...), ok && fine

@@ -21,7 +21,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 	if errBack != nil { // the lease is over, and the answer is not known
 		m.doubts.resolve(batch...)
 		for _, t := range batch {
-			t.Attempts++ // if it is marked
+			t.row.Attempts++ // if it is marked
 		}
 		m.settler.undo(lease, batch...)
 		return nil, nil
@@ -29,7 +29,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 	undone := conn.IsRolledBack(err)
 	var rest []*task
 	for _, t := range batch {
-		switch _, ok := marked[t.ID]; {
+		switch _, ok := marked[t.row.ID]; {
 		case !ok:
 			rest = append(rest, t)
 		case undone: // by an earlier mark, whose outcome this node of a cluster does not show yet
@@ -106,9 +106,9 @@ func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
 	slices.SortFunc(rows, func(a, b store.Standing) int { return cmp.Compare(a.ID, b.ID) })
 	var held, others []*task
 	for _, t := range tasks {
-		i, there := slices.BinarySearchFunc(rows, t.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
+		i, there := slices.BinarySearchFunc(rows, t.row.ID, func(row store.Standing, id uint64) int { return cmp.Compare(row.ID, id) })
 		switch {
-		case there && pending(rows[i]) && rows[i].Version == t.Version():
+		case there && pending(rows[i]) && rows[i].Version == t.row.Version():
 			held = append(held, t)
 			continue
 		case there && pending(rows[i]): // somebody has changed it
@@ -139,7 +139,7 @@ type doubts struct {
 }
 
 type mayBeMarked struct {
-	*task // a copy, as it is if it was marked
+	task  *task // a copy, as it is if it was marked
 	lease *keeper.Lease
 	until time.Time
 }
@@ -151,12 +151,12 @@ func (d *doubts) add(lease *keeper.Lease, until time.Time, tasks []*task) {
 	known := idsOf(tasks)
 	slices.Sort(known)
 	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
-		_, again := slices.BinarySearch(known, old.ID) // whichever of the two is carried out, the other does nothing
+		_, again := slices.BinarySearch(known, old.task.row.ID) // whichever of the two is carried out, the other does nothing
 		return again && old.lease == lease || old.lease.Context().Err() != nil
 	})
 	for _, t := range tasks {
-		marked := &task{Row: t.Row, left: true}
-		marked.Attempts++
+		marked := &task{row: t.row, left: true}
+		marked.row.Attempts++
 		d.list = append(d.list, mayBeMarked{marked, lease, until})
 	}
 	d.any.Store(len(d.list) > 0)
@@ -169,7 +169,7 @@ func (d *doubts) resolve(tasks ...*task) {
 	ids := idsOf(tasks)
 	slices.Sort(ids)
 	d.list = slices.DeleteFunc(d.list, func(old mayBeMarked) bool {
-		_, known := slices.BinarySearch(ids, old.ID)
+		_, known := slices.BinarySearch(ids, old.task.row.ID)
 		return known
 	})
 	d.any.Store(len(d.list) > 0)

@@ -60,10 +60,10 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 	if waited < surplusAfter {
 		return nil
 	}
-	if stuck := min(waited, now.Sub(w.ranLast)); stuck >= surplusAfter && w.places != nil {
+	if stuck := min(waited, now.Sub(w.runs.ended)); stuck >= surplusAfter && w.places != nil {
 		w.places.turnTakes = max(w.places.turnTakes, stuck)
 	} else if stuck >= surplusAfter { // no run has ended since
-		w.runTakes = max(w.runTakes, stuck)
+		w.runs.take = max(w.runs.take, stuck)
 	}
 	surplus, w.ready = w.ready, nil
 	return surplus
@@ -75,7 +75,7 @@ func (w *workers) readyFor(now time.Time) time.Duration {
 	if capacity, _ := w.pace(); len(w.ready) == 0 || w.alive-w.coming < capacity || w.alive < w.most && !w.places.lacking() {
 		return 0
 	}
-	return max(1, now.Sub(w.ready[0].since))
+	return max(1, now.Sub(w.ready[0].run.since))
 }
 
 // nextMarked is how long until something has to be done about marked tasks.

@@ -39,7 +39,7 @@ func TestSoManyAreMarkedEarlyAsTheWorkersStartInAsLongATime(t *testing.T) {
 		{time.Minute, 10, 7, 0, "more are ready than there should be"},
 	} {
 		l := lineOf(1)
-		l.workers.most, l.workers.runTakes, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
+		l.workers.most, l.workers.runs.take, l.workers.alive, l.workers.ready = 10, c.runTakes, c.running, make([]*task, c.ready)
 		if got := l.workers.roomForEarly(); got != c.want {
 			t.Errorf("%d, want %d: %s", got, c.want, c.what)
 		}
@@ -66,7 +66,7 @@ func TestTheMostUrgentAreMarkedEarlyFirstAndNoneThatWasRefused(t *testing.T) {
 		priority int32
 		refused  int16
 	}{{1000, 0, 0}, {1000, 2, 0}, {2001, 2, 0}, {1000, -1, 1}, {1500, 0, 0}} {
-		q.offer(&task{Row: store.Row{ID: uint64(id), Priority: row.priority}, dueMillis: row.due, refused: row.refused})
+		q.offer(&task{row: store.Row{ID: uint64(id), Priority: row.priority}, dueMillis: row.due, refused: row.refused})
 	}
 	const ahead = 1500
 	if due, ok := q.nextDue(ahead); !ok || due != 1000-ahead {
@@ -128,13 +128,13 @@ func TestWhatHasNotStartedWithinASecondGoesBackAndTheLineLearnsFromIt(t *testing
 		{"a rate would, and the workers do", second, time.Hour, 0, 10, 0, &gate{}, 0, second},
 	} {
 		l, now := lineOf(1), time.Now()
-		l.workers.most, l.workers.alive, l.workers.coming, l.workers.runTakes, l.workers.ranLast, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
+		l.workers.most, l.workers.alive, l.workers.coming, l.workers.runs.take, l.workers.runs.ended, l.workers.gate = 10, c.running, c.coming, c.runTakes, now.Add(-c.ranLast), c.gate
 		for range 500 {
 			l.workers.ready = append(l.workers.ready, &task{run: &run{since: now.Add(-c.waited)}})
 		}
 		surplus := l.workers.surplus(now, 0)
-		if len(l.workers.ready) != c.stays || len(l.workers.ready)+len(surplus) != 500 || l.workers.runTakes != c.learnt {
-			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.workers.ready), c.stays, len(surplus), l.workers.runTakes, c.learnt)
+		if len(l.workers.ready) != c.stays || len(l.workers.ready)+len(surplus) != 500 || l.workers.runs.take != c.learnt {
+			t.Errorf("%s: %d stay, want %d; %d go; runs are thought to take %v, want %v", c.what, len(l.workers.ready), c.stays, len(surplus), l.workers.runs.take, c.learnt)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func lineOn(t *testing.T, ctx context.Context, loops *sync.WaitGroup, table Jobs
 		for ctx.Err() == nil {
 			for _, task := range l.workers.marked(func(*task) bool { return true }) {
 				now := time.Now()
-				task.seen.Store(&now)
+				task.run.watch.seen.Store(&now)
 			}
 			time.Sleep(200 * time.Millisecond)
 		}

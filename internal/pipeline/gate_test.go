@@ -233,7 +233,7 @@ func TestTheGateOpensInTimeWhateverFallsDueLater(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			l.workers.mu.Lock()
 			defer l.workers.mu.Unlock()
-			if l.workers.ranLast.IsZero() {
+			if l.workers.runs.ended.IsZero() {
 				t.Errorf("%s: nothing has run after 100 ms", what)
 			}
 		})

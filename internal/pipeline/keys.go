@@ -51,21 +51,21 @@ func newKeys(most int, ordered bool, limit int) keys {
 
 // keyOf is what is called a key here: the row's group, which is its business key unless the job was added with a group. Databases do
 // not agree on blanks at its end.
-func keyOf(t *task) string { return strings.TrimRight(t.Group(), " ") }
+func keyOf(t *task) string { return strings.TrimRight(t.row.Group(), " ") }
 
 // take takes a slot for the row if its key has one and no parked row of the key goes first.
 func (k *keys) take(t *task) bool {
-	if k.most == 0 || t.Group() == "" || t.hasSlot {
+	if k.most == 0 || t.row.Group() == "" || t.hasSlot {
 		return true
 	}
 	key := keyOf(t)
-	if from, known := k.from[key]; known && t.ID < from { // it was retried by hand, or committed late
-		k.from[key] = t.ID
+	if from, known := k.from[key]; known && t.row.ID < from { // it was retried by hand, or committed late
+		k.from[key] = t.row.ID
 	}
 	if k.taken[key] >= k.most {
 		return false
 	}
-	if parked := k.parked[key]; k.ordered && len(parked) > 0 && parked[0].ID < t.ID {
+	if parked := k.parked[key]; k.ordered && len(parked) > 0 && parked[0].row.ID < t.row.ID {
 		return false
 	}
 	k.takeSlot(key, t)
@@ -159,10 +159,10 @@ func (k *keys) keep(key string, rows []*task) {
 // compare says which of two rows of a key gets its slot first: the more urgent one, unless the type is ordered, and then the
 // one with the smaller id.
 func (k *keys) compare(a, b *task) int {
-	if !k.ordered && a.Priority != b.Priority {
-		return cmp.Compare(b.Priority, a.Priority)
+	if !k.ordered && a.row.Priority != b.row.Priority {
+		return cmp.Compare(b.row.Priority, a.row.Priority)
 	}
-	return cmp.Compare(a.ID, b.ID)
+	return cmp.Compare(a.row.ID, b.row.ID)
 }
 
 // next takes a slot for the key's first parked row and returns the row. It returns nil if there is no such row, or no slot.
@@ -212,13 +212,13 @@ func (k *keys) remembered(keys []string) (known []string, from uint64, unknown [
 // remember notes that a marked row was the first of its key, so all rows before it are done. If a row before it is committed
 // later, nobody waits for that row until it is in memory.
 func (k *keys) remember(t *task) {
-	if !k.ordered || t.Group() == "" {
+	if !k.ordered || t.row.Group() == "" {
 		return
 	}
 	if len(k.from) > fromMax {
 		clear(k.from)
 	}
-	k.from[keyOf(t)] = t.ID
+	k.from[keyOf(t)] = t.row.ID
 }
 
 // clear forgets the parked rows and returns them. Rows in flight keep their slots.
@@ -252,7 +252,7 @@ func (q *queue) leave(t *task) {
 
 func (q *queue) passOn(key string) {
 	if t := q.keys.next(key); t != nil {
-		v := &q.levels[levelOf(t.Priority)]
+		v := &q.levels[levelOf(t.row.Priority)]
 		v.unparked = append(v.unparked, t)
 	}
 }
@@ -276,7 +276,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 // passOnFirsts passes slots that are not taken on to the first rows of their keys, if these are parked.
 func (q *queue) passOnFirsts(firsts map[string]uint64) {
 	for key, first := range firsts {
-		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].ID <= first {
+		if parked := q.keys.parked[key]; len(parked) > 0 && parked[0].row.ID <= first {
 			q.passOn(key)
 		}
 	}
@@ -394,7 +394,7 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 	}
 	keys := map[string]bool{}
 	for _, t := range batch {
-		if t.Group() != "" {
+		if t.row.Group() != "" {
 			keys[keyOf(t)] = true
 		}
 	}
@@ -403,14 +403,14 @@ func (k *keyTurns) onlyFirst(batch []*task) (first []*task) {
 	}
 	firsts, err := k.firstOfKeys(slices.Sorted(maps.Keys(keys)))
 	if k.process.Errlog.On(k.lease.Context(), "look for the first jobs of keys", err) {
-		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
+		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.row.Group() != "" })
 		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
 	// A key without a first row has no pending row, or the table spells it otherwise: the mark will tell.
 	first, later := ground.Divide(batch, func(t *task) bool {
 		id, there := firsts[keyOf(t)]
-		return t.Group() == "" || !there || id >= t.ID
+		return t.row.Group() == "" || !there || id >= t.row.ID
 	})
 	if len(later) > 0 {
 		k.queue.parkPicked(k.process.Clock.Now(), later, firsts)
@@ -473,7 +473,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 	}
 	inBatch := map[string]int{}
 	for _, t := range batch {
-		if t.Group() != "" {
+		if t.row.Group() != "" {
 			inBatch[keyOf(t)]++
 		}
 	}
@@ -482,7 +482,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 	}
 	running, err := k.runningOfKeys(r, slices.Sorted(maps.Keys(inBatch)))
 	if k.process.Errlog.On(k.lease.Context(), "look for running jobs of keys", err) {
-		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.Group() != "" })
+		keyed, keyless := ground.Divide(batch, func(t *task) bool { return t.row.Group() != "" })
 		k.marker.refuse(keyed, ground.RetryLongest)
 		return keyless
 	}
@@ -493,7 +493,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 	may, mayNot := ground.Divide(batch, func(t *task) bool {
 		key := keyOf(t)
 		slots[key]--
-		return t.Group() == "" || slots[key] >= 0
+		return t.row.Group() == "" || slots[key] >= 0
 	})
 	k.marker.refuse(mayNot, ground.RetryLongest)
 	return may

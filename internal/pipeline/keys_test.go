@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-func keyed(id uint64, key string) *task { return &task{Row: store.Row{ID: id, Key: key}} }
+func keyed(id uint64, key string) *task { return &task{row: store.Row{ID: id, Key: key}} }
 
 func keyedQueue(t *testing.T, limit, most int, ordered bool, tasks ...*task) *queue {
 	t.Helper()
@@ -18,7 +18,7 @@ func keyedQueue(t *testing.T, limit, most int, ordered bool, tasks ...*task) *qu
 	q.keys = newKeys(most, ordered, limit)
 	for _, task := range tasks {
 		if !q.offer(task) {
-			t.Fatalf("no room for %d", task.ID)
+			t.Fatalf("no room for %d", task.row.ID)
 		}
 	}
 	return q
@@ -47,7 +47,7 @@ func TestARowMayBePickedAgainAfterItHasWaitedForItsKey(t *testing.T) {
 	q.picked(0, 9)
 	q.forget(first)
 	second := q.picked(0, 9)[0]
-	again := &task{Row: second.Row, dueMillis: 50, hasSlot: second.hasSlot}
+	again := &task{row: second.row, dueMillis: 50, hasSlot: second.hasSlot}
 	q.backIfRoom(again)
 	q.offer(keyed(3, "a"))
 	expectIDs(t, q.picked(0, 9), 3)
@@ -58,7 +58,7 @@ func TestInOrderAKeysOthersWaitForTheOneThatRunsAgain(t *testing.T) {
 	q := keyedQueue(t, 100, 0, true, keyed(1, "a"), keyed(2, "a"), keyed(3, "b"))
 	picked := q.picked(0, 9)
 	expectIDs(t, picked, 1, 3)
-	q.backIfRoom(&task{Row: picked[0].Row, dueMillis: 50, hasSlot: true})
+	q.backIfRoom(&task{row: picked[0].row, dueMillis: 50, hasSlot: true})
 	expectIDs(t, q.picked(0, 9))
 	if idle := q.parkedKeys(9); len(idle) != 1 || idle[0] != "a" {
 		t.Fatalf("idle: %v", idle)
@@ -92,7 +92,7 @@ func TestInOrderWhatIsHeldBackGoesOnWhenNothingIsBeforeIt(t *testing.T) {
 func TestOfAKeysRowsTheMostUrgentGoesFirstUnlessTheyAreOrdered(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		low, high := keyed(2, "a"), keyed(3, "a")
-		low.Priority, high.Priority = -1, 1
+		low.row.Priority, high.row.Priority = -1, 1
 		q := keyedQueue(t, 100, 1, ordered, keyed(1, "a"))
 		first := q.picked(0, 9)
 		q.offer(low)
@@ -217,7 +217,7 @@ func TestWhereAKeyHasNoPendingRowsIsRememberedUntilOneComesThere(t *testing.T) {
 
 func TestASuspectWaitsForItsKey(t *testing.T) {
 	s := suspect(2, 0)
-	s.Key = "a"
+	s.row.Key = "a"
 	q := keyedQueue(t, 100, 1, false, keyed(1, "a"), s)
 	running := q.picked(0, 9)
 	if _, due := q.nextSuspect(); due || q.pickSuspect(0) != nil {
@@ -261,7 +261,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 		now := int64(1)
 		for id := uint64(1); id < 400; id++ {
 			one := keyed(id, []string{"", "a", "b", "c", "d"}[r.IntN(5)])
-			one.Priority = r.Int32N(5) - 2
+			one.row.Priority = r.Int32N(5) - 2
 			if r.IntN(3) == 0 {
 				one.dueMillis = now + int64(r.IntN(30))
 			}
@@ -271,7 +271,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			case 0, 1:
 				flying = append(flying, q.picked(now, r.IntN(5))...)
 			case 2:
-				later, others := ground.Divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.Group() != "" })
+				later, others := ground.Divide(q.picked(now, r.IntN(5)), func(t *task) bool { return ordered && t.row.Group() != "" })
 				q.parkPicked(now, later, map[string]uint64{})
 				q.refused(now, others, ground.RetryFirst)
 			case 3:
@@ -288,7 +288,7 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 					t := flying[0]
 					flying = flying[1:]
 					if r.IntN(3) == 0 {
-						q.backIfRoom(&task{Row: t.Row, dueMillis: now + 5, hasSlot: t.hasSlot})
+						q.backIfRoom(&task{row: t.row, dueMillis: now + 5, hasSlot: t.hasSlot})
 					} else {
 						q.forget(t)
 					}
@@ -296,13 +296,13 @@ func TestPlacesAddUpWhateverHappens(t *testing.T) {
 			}
 			running := map[string]int{}
 			for _, t := range flying {
-				if t.Group() != "" {
-					running[t.Group()]++
+				if t.row.Group() != "" {
+					running[t.row.Group()]++
 				}
 			}
 			for i := range q.levels {
 				for _, t := range q.levels[i].unparked {
-					running[t.Group()]++
+					running[t.row.Group()]++
 				}
 			}
 			parked := 0
@@ -331,7 +331,7 @@ func TestAChangedRowKeepsThePlaceOfItsKey(t *testing.T) {
 	expectIDs(t, q.picked(0, 9)) // the second is parked
 	q.forget(first...)           // and has the slot now
 	changed := keyed(2, "a")
-	changed.Changes = 1
+	changed.row.Changes = 1
 	q.offer(changed)
 	second := q.picked(0, 9)
 	expectIDs(t, second, 2)

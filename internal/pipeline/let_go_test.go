@@ -113,7 +113,7 @@ func (b *longBacklog) takeOut(t *testing.T) *task {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	picked, _ := b.queue.pick(b.process.Clock.Now(), 0, 1, 1)
-	if len(picked) != 1 || picked[0].ID != b.first {
+	if len(picked) != 1 || picked[0].row.ID != b.first {
 		t.Fatalf("picked %v", picked)
 	}
 	row := b.table.rows[0]
@@ -193,9 +193,9 @@ func TestARowThatLeavesTheMemoryAndIsToRunDoesNotWaitForTheEndOfTheBacklog(t *te
 		"an earlier line of the type had it": func(_ *testing.T, b *longBacklog, first *task) {
 			b.queue.forget(first)
 			earlier := lineOf(1)
-			earlier.queue.register(&task{Row: first.Row})
+			earlier.queue.register(&task{row: first.row})
 			b.remains.Store(&Remains{Lines: []*Line{earlier}})
-			row := first.Row
+			row := first.row
 			row.Term = 3
 			b.offer(b.lease, &row)
 			b.remains.Store(&Remains{})

@@ -6,7 +6,7 @@ import (
 )
 
 func of(priority int32, t *task) *task {
-	t.Priority = priority
+	t.row.Priority = priority
 	return t
 }
 
@@ -37,11 +37,11 @@ func TestEachLowerLevelGetsOneRowForEveryTenHigherOnes(t *testing.T) {
 	picked := q.picked(0, 1000)
 	count, last := map[int32]int{}, map[int32]int{}
 	for i, one := range picked {
-		if since := i - last[one.Priority]; since > passes+levels+1 {
+		if since := i - last[one.row.Priority]; since > passes+levels+1 {
 			t.Fatalf("a level waited for %d rows to pass", since)
 		}
-		last[one.Priority] = i
-		count[one.Priority]++
+		last[one.row.Priority] = i
+		count[one.row.Priority]++
 	}
 	if count[2] < 700 || count[1] < 60 || count[0] < 60 || count[-1] < 60 {
 		t.Fatalf("picked of each level: %v", count)
@@ -134,7 +134,7 @@ func TestInALevelTheLanesAreServedByTurns(t *testing.T) {
 	}
 	kinds := [3]int{}
 	for _, one := range q.picked(10, 9) {
-		kinds[one.ID/100]++
+		kinds[one.row.ID/100]++
 	}
 	if !slices.Equal(kinds[:], []int{3, 3, 3}) {
 		t.Fatalf("picked of each lane: %v", kinds)

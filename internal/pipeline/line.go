@@ -293,7 +293,7 @@ const shownAgain = 3 * time.Second
 
 // Offer takes a pending row into the queue. It reports false if there is no room; then a later load brings the row.
 func (h held) Offer(row *store.Row) (accepted bool) {
-	t := &task{Row: *row, dueMillis: row.StartTime * 1000, wasLost: row.Lost > 0 || row.Term != 0}
+	t := &task{row: *row, dueMillis: row.StartTime * 1000, wasLost: row.Lost > 0 || row.Term != 0}
 	if t.wasLost && !h.runsAgain(t) {
 		return true
 	}
@@ -308,18 +308,18 @@ func (h held) Offer(row *store.Row) (accepted bool) {
 // runsAgain reports whether a row that was in flight, or whose process died, is to run once more. It leaves a row alone whose job
 // still runs under a term that was given away, and fails a row that was lost too often.
 func (h held) runsAgain(t *task) bool {
-	if h.line.runsElsewhere(&t.Row) {
+	if h.line.runsElsewhere(&t.row) {
 		return false
 	}
-	lost := lostIfMarked(&t.Row, h.lease.Term)
-	if lostTooOften(&h.line.part.cfg, lost) && lost > t.Lost {
+	lost := lostIfMarked(&t.row, h.lease.Term)
+	if lostTooOften(&h.line.part.cfg, lost) && lost > t.row.Lost {
 		if h.register(t) {
 			h.line.settler.failLost(t, h.lease)
 		}
 		return false
 	}
 	t.suspect = isSuspect(&h.line.part.cfg, lost)
-	if t.Term == h.lease.Term && h.line.process.Errlog.Lately() {
+	if t.row.Term == h.lease.Term && h.line.process.Errlog.Lately() {
 		t.dueMillis = max(t.dueMillis, h.line.process.Clock.Now()+shownAgain.Milliseconds())
 	}
 	return true

@@ -100,10 +100,10 @@ func TestARowThatIsShownWithOurTermAfterItWasSettledWaitsIfStatementsHaveFailed(
 		t.Fatal("no room")
 	}
 	now := l.process.Clock.Now()
-	if picked := l.queue.picked(now+1000, 9); len(picked) != 1 || picked[0].ID != 2 {
+	if picked := l.queue.picked(now+1000, 9); len(picked) != 1 || picked[0].row.ID != 2 {
 		t.Errorf("after a second, %d rows are picked, want the one of an earlier term", len(picked))
 	}
-	if picked := l.queue.picked(now+4000, 9); len(picked) != 1 || picked[0].ID != 1 {
+	if picked := l.queue.picked(now+4000, 9); len(picked) != 1 || picked[0].row.ID != 1 {
 		t.Errorf("after four seconds, %d rows are picked, want the one of our term", len(picked))
 	}
 }

@@ -29,7 +29,7 @@ type runID struct {
 func (r *runner) longParams(tasks []*task) runParams {
 	var long []*task
 	for _, t := range tasks {
-		if t.HasLong() && !t.gone.Load() {
+		if t.row.HasLong() && !t.run.watch.gone.Load() {
 			long = append(long, t)
 		}
 	}
@@ -40,7 +40,7 @@ func (r *runner) longParams(tasks []*task) runParams {
 		}
 	}
 	for _, t := range long {
-		t.read = time.Since(began)
+		t.run.read = time.Since(began)
 		if _, ok := params[t.runID()]; !ok {
 			t.refuse(r.process.Clock.Now(), lockedLongest)
 		}
@@ -48,11 +48,11 @@ func (r *runner) longParams(tasks []*task) runParams {
 	return params
 }
 
-func (t *task) runID() runID { return runID{t.ID, t.Attempts} }
+func (t *task) runID() runID { return runID{t.row.ID, t.row.Attempts} }
 
 // readLong returns nothing if the read fails.
 func (r *runner) readLong(tasks []*task) []store.RunParams {
-	lease := tasks[0].lease
+	lease := tasks[0].run.lease
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	select {
@@ -69,7 +69,7 @@ func (r *runner) readLong(tasks []*task) []store.RunParams {
 // takeLong gives a task's job its long parameters. It reports whether they were read.
 func (t *task) takeLong(params runParams) bool {
 	whole, ok := params[t.runID()]
-	t.job.JobParams = whole
+	t.run.job.JobParams = whole
 	return ok
 }
 
@@ -77,8 +77,8 @@ func (t *task) takeLong(params runParams) bool {
 // handler may have kept the job.
 func (r *runner) lighten(t *task) *task {
 	light := r.queue.substitute(t)
-	light.run = &run{lease: t.lease, job: r.part.jobOf(t), err: t.err, took: t.took}
-	light.job.JobParams = ""
+	light.run = &run{lease: t.run.lease, job: r.part.jobOf(t), err: t.run.err, took: t.run.took}
+	light.run.job.JobParams = ""
 	return light
 }
 
@@ -99,10 +99,10 @@ const longRowsMax = 32
 func byVersion(batch []*task) (groups [][]*task) {
 	group := map[store.Version]int{}
 	for _, t := range batch {
-		i, ok := group[t.Version()]
+		i, ok := group[t.row.Version()]
 		if !ok {
 			i = len(groups)
-			group[t.Version()], groups = i, append(groups, nil)
+			group[t.row.Version()], groups = i, append(groups, nil)
 		}
 		groups[i] = append(groups[i], t)
 	}
@@ -114,7 +114,7 @@ func fewLong(groups [][]*task) (few [][]*task) {
 	for _, group := range groups {
 		from, long := 0, 0
 		for i, row := range group {
-			if !row.HasLong() {
+			if !row.row.HasLong() {
 				continue
 			}
 			if long++; long > longRowsMax {

@@ -9,10 +9,10 @@ import (
 func TestFewRowsWithLongParametersAreWrittenTogether(t *testing.T) {
 	rows := func(short, long int) (group []*task) {
 		for range short {
-			group = append(group, &task{Row: store.Row{Params: "{}"}})
+			group = append(group, &task{row: store.Row{Params: "{}"}})
 		}
 		for range long {
-			group = append(group, &task{Row: store.Row{Params: store.SeeLongParams}})
+			group = append(group, &task{row: store.Row{Params: store.SeeLongParams}})
 		}
 		return group
 	}
@@ -39,9 +39,9 @@ func TestFewRowsWithLongParametersAreWrittenTogether(t *testing.T) {
 
 func TestARunThatHasEndedKeepsNoLongParameters(t *testing.T) {
 	l := lineOf(10)
-	ended := &task{Row: store.Row{ID: 1, Params: store.SeeLongParams}, hasSlot: true, run: &run{}}
-	ended.job.JobParams = "whole"
-	if light := l.runner.lighten(ended); light == ended || light.job.JobParams != "" || light.ID != 1 || !light.hasSlot {
+	ended := &task{row: store.Row{ID: 1, Params: store.SeeLongParams}, hasSlot: true, run: &run{}}
+	ended.run.job.JobParams = "whole"
+	if light := l.runner.lighten(ended); light == ended || light.run.job.JobParams != "" || light.row.ID != 1 || !light.hasSlot {
 		t.Errorf("%+v", light)
 	}
 	if l.queue.release(ended) {

@@ -130,17 +130,17 @@ func lostReason(noticedBy string) string {
 func (r *runner) judgeError(t *task, cause error) (v verdict, dropped bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.err, p, debug.Stack())
+			t.run.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.run.err, p, debug.Stack())
 			v, dropped = r.judge(t, cause)
 		}
 	}()
 	switch {
-	case bridge.QueueJob.Completed(&t.job):
+	case bridge.QueueJob.Completed(&t.run.job):
 		return r.judgeCompleted(t, cause)
-	case errors.Is(t.err, queue_job.ErrNotOurs):
+	case errors.Is(t.run.err, queue_job.ErrNotOurs):
 		return r.judgeNotOurs(t, cause)
 	default:
-		return r.judgeReturned(t, cause, t.err), false
+		return r.judgeReturned(t, cause, t.run.err), false
 	}
 }
 
@@ -149,11 +149,11 @@ func (r *runner) judgeError(t *task, cause error) (v verdict, dropped bool) {
 func (r *runner) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
 	row, err := r.standing(t)
 	if err != nil || t.ours(row) {
-		v = r.judgeReturned(t, cause, t.err)
-		v.doubt = t.ID
+		v = r.judgeReturned(t, cause, t.run.err)
+		v.doubt = t.row.ID
 		return v, false
 	}
-	return r.part.countsNoMore(t, row, t.err), true
+	return r.part.countsNoMore(t, row, t.run.err), true
 }
 
 // countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
@@ -171,13 +171,13 @@ func (p *part) countsNoMore(t *task, row store.Standing, err error) verdict {
 
 // judgeReturned is the verdict by the handler's error and the status that it set.
 func (r *runner) judgeReturned(t *task, cause, err error) verdict {
-	if ended := t.lease.Context(); err != nil && t.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
+	if ended := t.run.lease.Context(); err != nil && t.run.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
 		return interrupted(context.Cause(ended), err)
 	}
 	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
 		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.part.cfg.Timeout, err)
 	}
-	return decide(&r.part.cfg, &t.Row, t.job.Status, err)
+	return decide(&r.part.cfg, &t.row, t.run.job.Status, err)
 }
 
 var (
@@ -188,20 +188,20 @@ var (
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
 func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
-	err, job := t.err, &t.job
+	err, job := t.run.err, &t.run.job
 	row, errRead := r.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
 	case errRead != nil: // if the transaction was committed, what is written now changes nothing
 		v = interrupted(errRead, errors.Join(errNotKnown, err))
-		v.doubt = t.ID
+		v.doubt = t.row.ID
 		return v, false
 	case t.marked(row) && pending(row):
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
 		v = r.judgeReturned(t, cause, err)
-		v.doubt = t.ID // the handler may have given up while its commit was under way
+		v.doubt = t.row.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
 		return r.part.countsNoMore(t, row, err), true
@@ -220,28 +220,28 @@ func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) 
 // standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was
 // committed must not be reported as failed.
 func (r *runner) standing(t *task) (store.Standing, error) {
-	asking, cancel := context.WithCancel(context.WithoutCancel(t.lease.Context()))
+	asking, cancel := context.WithCancel(context.WithoutCancel(t.run.lease.Context()))
 	defer cancel()
-	defer context.AfterFunc(t.lease.Context(), func() { time.AfterFunc(StopPatience*3/4, cancel) })()
+	defer context.AfterFunc(t.run.lease.Context(), func() { time.AfterFunc(StopPatience*3/4, cancel) })()
 	var standing store.Standing // none: the row is gone
 	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
 		defer cancel()
-		rows, err := r.process.Jobs.Standings(statement, []uint64{t.ID})
+		rows, err := r.process.Jobs.Standings(statement, []uint64{t.row.ID})
 		if len(rows) > 0 {
 			standing = rows[0]
 		}
 		return err
 	})
 	if err != nil {
-		return store.Standing{}, context.Cause(t.lease.Context())
+		return store.Standing{}, context.Cause(t.run.lease.Context())
 	}
 	return standing, nil
 }
 
 // marked reports whether a row still bears the mark that the task runs under, or was finished under it.
 func (t *task) marked(row store.Standing) bool {
-	return row.Term == t.Term && row.Attempts == t.Attempts
+	return row.Term == t.row.Term && row.Attempts == t.row.Attempts
 }
 
 func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).Pending() }
@@ -253,7 +253,7 @@ func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
 			continue
 		}
 		for _, t := range tasks {
-			ground.Guarded(ctx, r.process.Log, "Observer.Started", func() { o.Started(ctx, &t.job, t.waited) })
+			ground.Guarded(ctx, r.process.Log, "Observer.Started", func() { o.Started(ctx, &t.run.job, t.run.waited) })
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	ctx = context.WithoutCancel(ctx)
 	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
 		if listener != nil {
-			ground.Guarded(ctx, r.process.Log, name, func() { listener(ctx, &t.job, f) })
+			ground.Guarded(ctx, r.process.Log, name, func() { listener(ctx, &t.run.job, f) })
 		}
 	}
 	tell("OnFinished", r.part.cfg.OnFinished)
@@ -287,7 +287,7 @@ func (p *Process) wanted(status queue_job.JobStatus) bool {
 func (p *part) tellSettled(t *task, v verdict) {
 	settled := queue_job.Settled{Finished: queue_job.Finished{Status: v.status, Wait: v.wait}}
 	if t.run != nil {
-		settled.Job, settled.Err, settled.Took = &t.job, t.err, t.took
+		settled.Job, settled.Err, settled.Took = &t.run.job, t.run.err, t.run.took
 	} else {
 		job := p.jobOf(t)
 		job.Lost++

@@ -59,7 +59,7 @@ type departed struct {
 
 // task is a row in memory, from loading to settling.
 type task struct {
-	store.Row
+	row       store.Row
 	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
 	refused   int16 // marks that failed, as far as they lengthen its wait
 	wasLost   bool  // a process died with it in flight, or a mark would find that now
@@ -67,7 +67,7 @@ type task struct {
 	alone     bool  // it runs as a suspect
 	hasSlot   bool  // it has a slot of its key (keys)
 	left      bool  // the queue does not know it any more
-	*run            // nil while it waits: a queue has room for many rows
+	run       *run  // nil while it waits: a queue has room for many rows
 }
 
 const (
@@ -97,16 +97,16 @@ func (q *queue) offer(t *task) bool {
 	if len(q.departed) > 0 {
 		q.flush()
 	}
-	if changes, ok := q.known[t.ID]; ok {
-		if t.Changes > changes {
+	if changes, ok := q.known[t.row.ID]; ok {
+		if t.row.Changes > changes {
 			q.replace(t)
 		}
 		return true
 	}
-	if q.waiting >= q.perLane && q.roomIn(levelOf(t.Priority), t.dueMillis > 0) <= 0 {
+	if q.waiting >= q.perLane && q.roomIn(levelOf(t.row.Priority), t.dueMillis > 0) <= 0 {
 		return false
 	}
-	q.known[t.ID] = t.Changes
+	q.known[t.row.ID] = t.row.Changes
 	q.put(t)
 	return true
 }
@@ -114,16 +114,16 @@ func (q *queue) offer(t *task) bool {
 // put puts a row where it belongs among those that wait: by its id or by its time.
 func (q *queue) put(t *task) {
 	q.waiting++
-	v := &q.levels[levelOf(t.Priority)]
+	v := &q.levels[levelOf(t.row.Priority)]
 	switch n := len(v.fresh); {
 	case t.suspect:
 		q.suspects = append(q.suspects, t)
 	case t.dueMillis > 0:
 		heap.Push(&v.timed, t)
-	case n == 0 || v.fresh[n-1].ID < t.ID:
+	case n == 0 || v.fresh[n-1].row.ID < t.row.ID:
 		v.fresh = append(v.fresh, t)
 	default:
-		i, _ := slices.BinarySearchFunc(v.fresh, t.ID, func(t *task, id uint64) int { return cmp.Compare(t.ID, id) })
+		i, _ := slices.BinarySearchFunc(v.fresh, t.row.ID, func(t *task, id uint64) int { return cmp.Compare(t.row.ID, id) })
 		v.fresh = slices.Insert(v.fresh, i, t)
 	}
 }
@@ -136,10 +136,10 @@ func (q *queue) register(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flush()
-	if _, ok := q.known[t.ID]; ok {
+	if _, ok := q.known[t.row.ID]; ok {
 		return false
 	}
-	q.known[t.ID] = t.Changes
+	q.known[t.row.ID] = t.row.Changes
 	return true
 }
 
@@ -228,7 +228,7 @@ func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, left left) 
 			continue
 		}
 		picked = append(picked, t)
-		if t.HasLong() {
+		if t.row.HasLong() {
 			long++
 		}
 	}
@@ -311,7 +311,7 @@ func (q *queue) back(tasks ...*task) {
 func (q *queue) backIfRoom(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.roomIn(levelOf(t.Priority), t.dueMillis > 0) <= 0 {
+	if q.roomIn(levelOf(t.row.Priority), t.dueMillis > 0) <= 0 {
 		q.leave(t)
 		q.depart(t)
 		return false
@@ -322,7 +322,7 @@ func (q *queue) backIfRoom(t *task) bool {
 
 func (q *queue) putBack(t *task) {
 	q.put(t)
-	q.known[t.ID] = t.Changes
+	q.known[t.row.ID] = t.row.Changes
 	q.leaveWaiting(t)
 }
 
@@ -331,12 +331,12 @@ func (q *queue) putBack(t *task) {
 // or runs is not replaced: its mark fails, or it is read again after its run. Neither is a suspect, or a row that is parked behind
 // another of its key: its turn comes as it was read, and if its mark fails then, it is read again.
 func (q *queue) replace(t *task) {
-	old := q.takeOutLocked(t.ID)
+	old := q.takeOutLocked(t.row.ID)
 	for i := 0; old == nil && i < levels; i++ {
-		old = q.levels[i].takeOut(t.ID)
+		old = q.levels[i].takeOut(t.row.ID)
 	}
 	if old != nil {
-		q.known[t.ID] = t.Changes
+		q.known[t.row.ID] = t.row.Changes
 		q.waiting--
 		t.hasSlot = old.hasSlot
 		q.put(t)
@@ -345,7 +345,7 @@ func (q *queue) replace(t *task) {
 
 // takeOut takes a row out of the level; nil if it does not wait there.
 func (v *level) takeOut(id uint64) *task {
-	is := func(t *task) bool { return t.ID == id }
+	is := func(t *task) bool { return t.row.ID == id }
 	for _, lane := range []*[]*task{&v.fresh, &v.unparked} {
 		if i := slices.IndexFunc(*lane, is); i >= 0 {
 			t := (*lane)[i]
@@ -386,10 +386,10 @@ func (q *queue) depart(t *task) bool {
 	t.left = true
 	newest, oldest := q.reads.Span()
 	if oldest > newest { // no read is under way
-		delete(q.known, t.ID)
+		delete(q.known, t.row.ID)
 		return true
 	}
-	q.departed = append(q.departed, departed{t.ID, newest})
+	q.departed = append(q.departed, departed{t.row.ID, newest})
 	return true
 }
 
@@ -448,10 +448,10 @@ func (t *task) refusal(longest time.Duration) time.Duration {
 // LogValue says which run it is.
 func (t *task) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Uint64("job_id", t.ID),
-		slog.Int("job_type", int(t.JobType)),
-		slog.Int("attempt", int(t.Attempts)),
-		slog.Int64("term", t.Term),
+		slog.Uint64("job_id", t.row.ID),
+		slog.Int("job_type", int(t.row.JobType)),
+		slog.Int("attempt", int(t.row.Attempts)),
+		slog.Int64("term", t.row.Term),
 	)
 }
 
@@ -460,7 +460,7 @@ type dueHeap []*task
 
 func (h dueHeap) Len() int { return len(h) }
 func (h dueHeap) Less(i, j int) bool {
-	return h[i].dueMillis < h[j].dueMillis || h[i].dueMillis == h[j].dueMillis && h[i].ID < h[j].ID
+	return h[i].dueMillis < h[j].dueMillis || h[i].dueMillis == h[j].dueMillis && h[i].row.ID < h[j].row.ID
 }
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *dueHeap) Push(t any)   { *h = append(*h, t.(*task)) }

@@ -12,7 +12,7 @@ import (
 )
 
 func fresh(id uint64) *task            { return timed(id, 0) }
-func timed(id uint64, due int64) *task { return &task{Row: store.Row{ID: id}, dueMillis: due} }
+func timed(id uint64, due int64) *task { return &task{row: store.Row{ID: id}, dueMillis: due} }
 
 func ended(id uint64) *task {
 	t := fresh(id)
@@ -31,7 +31,7 @@ func queueOf(t *testing.T, limit int, tasks ...*task) *queue {
 	q := newQueue(limit, &find.Reads{})
 	for _, task := range tasks {
 		if !q.offer(task) {
-			t.Fatalf("no room for %d", task.ID)
+			t.Fatalf("no room for %d", task.row.ID)
 		}
 	}
 	return q
@@ -148,7 +148,7 @@ func TestSuspectsWaitApartAndTakeRoom(t *testing.T) {
 		t.Fatalf("next suspect %d, %v", due, ok)
 	}
 	if s := q.pickSuspect(19); s != nil {
-		t.Fatalf("%d came early", s.ID)
+		t.Fatalf("%d came early", s.row.ID)
 	}
 	expectIDs(t, []*task{q.pickSuspect(20), q.pickSuspect(100)}, 2, 1)
 	if _, ok := q.nextSuspect(); ok || q.pickSuspect(100) != nil {
@@ -234,7 +234,7 @@ func TestClearForgetsWhatWaitsAndNotWhatRuns(t *testing.T) {
 
 func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
 	added := func(id uint64, second int64, key string) *task {
-		return &task{Row: store.Row{ID: id, CreateTime: second, Key: key}}
+		return &task{row: store.Row{ID: id, CreateTime: second, Key: key}}
 	}
 	q := keyedQueue(t, 100, 1, false)
 	expect := func(waiting, parked, soon int, overdue time.Duration) {
@@ -244,7 +244,7 @@ func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
 		}
 	}
 	later := func(id uint64, second int64) *task {
-		return &task{Row: store.Row{ID: id, CreateTime: 1, StartTime: second}, dueMillis: second * 1000}
+		return &task{row: store.Row{ID: id, CreateTime: 1, StartTime: second}, dueMillis: second * 1000}
 	}
 	expect(0, 0, 0, 0)
 	q.offer(later(1, 200))
@@ -261,7 +261,7 @@ func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
 	}
 	expect(2, 1, 1, 40500*time.Millisecond) // the parked one
 	urgent := added(6, 70, "a")
-	urgent.Priority = 2
+	urgent.row.Priority = 2
 	q.offer(urgent)
 	q.picked(100_500, 1)
 	expect(3, 2, 1, 40500*time.Millisecond) // which has to let a more urgent one pass
@@ -270,8 +270,8 @@ func TestNumbersSayWhatWaitsAndForHowLongTheOldestHasBeenDue(t *testing.T) {
 // A row whose mark is refused, or whose job is a suspect that was not the first of its key, waits with another time. It has been due since its own.
 func TestARowIsOverdueSinceItsOwnTimeHoweverOftenItsMarkIsRefused(t *testing.T) {
 	q := keyedQueue(t, 10, 0, false)
-	q.offer(&task{Row: store.Row{ID: 1, CreateTime: 40}})
-	q.offer(&task{Row: store.Row{ID: 2, CreateTime: 1, StartTime: 60}, dueMillis: 60_000})
+	q.offer(&task{row: store.Row{ID: 1, CreateTime: 40}})
+	q.offer(&task{row: store.Row{ID: 2, CreateTime: 1, StartTime: 60}, dueMillis: 60_000})
 	for range 9 {
 		q.refused(100_500, q.picked(1e9, 2), time.Minute)
 	}
@@ -306,7 +306,7 @@ func TestTheNumberOfRowsThatWaitIsKept(t *testing.T) {
 		var out []*task // rows that were picked
 		for step := range 20_000 {
 			id, now := 1+dice.Uint64N(200), int64(step)
-			one := &task{Row: store.Row{ID: id, Key: string(rune('a' + id%5)), Priority: int32(id%4) - 1, Changes: int32(step)}, suspect: id%17 == 0}
+			one := &task{row: store.Row{ID: id, Key: string(rune('a' + id%5)), Priority: int32(id%4) - 1, Changes: int32(step)}, suspect: id%17 == 0}
 			if id%3 == 0 {
 				one.dueMillis = now + int64(id)
 			}
@@ -361,7 +361,7 @@ func TestTheNumberOfRowsThatWaitIsKept(t *testing.T) {
 }
 
 func changedTo(t *task, priority, changes int32) *task {
-	t.Priority, t.Changes = priority, changes
+	t.row.Priority, t.row.Changes = priority, changes
 	return t
 }
 

@@ -63,9 +63,9 @@ func (f *floor) line(jobType int32, takes time.Duration) *Line {
 // marked makes tasks that are marked.
 func (f *floor) marked(n int) (tasks []*task) {
 	for range n {
-		t := &task{Row: store.Row{ID: 1, Term: 7}, run: seenNow(leaseIn(f.T))}
+		t := &task{row: store.Row{ID: 1, Term: 7}, run: seenNow(leaseIn(f.T))}
 		later := time.Now().Add(time.Hour)
-		t.seen.Store(&later)
+		t.run.watch.seen.Store(&later)
 		tasks = append(tasks, t)
 	}
 	return tasks
@@ -235,7 +235,7 @@ func (refusing) Submit(func()) error { return errors.New("released") }
 func TestMarksAreAsFarAheadAsTheTurnsAllow(t *testing.T) {
 	l := lineOf(9)
 	l.workers.most, l.workers.places, l.workers.alive = 10, newPlaces(NewQuota(1), &l.workers), 1
-	l.workers.runTakes, l.workers.ranLast = time.Millisecond, time.Now()
+	l.workers.runs.take, l.workers.runs.ended = time.Millisecond, time.Now()
 	for _, c := range []struct {
 		turnTakes time.Duration
 		want      int

@@ -42,7 +42,7 @@ func TestWhatRunsElsewhereTakesWorkersHere(t *testing.T) {
 
 func TestALeaseBearsWhatIsMarkedUntilItsOutcomeIsWritten(t *testing.T) {
 	l := lineOf(9)
-	marked := &task{Row: store.Row{ID: 1, Term: 7}, run: &run{lease: lease}}
+	marked := &task{row: store.Row{ID: 1, Term: 7}, run: &run{lease: lease}}
 	expect := func(when string, bears bool, running int) {
 		t.Helper()
 		if got, n := l.Bears(lease), l.workers.running(lease); got != bears || n != running {

@@ -36,17 +36,15 @@ type runner struct {
 
 // run is what a task has only once it is marked.
 type run struct {
-	lease   *keeper.Lease             // under which it is marked
-	seen    atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look of the watch
-	since   time.Time                 // when it became ready
-	index   int                       // in workers.atWork
-	job     queue_job.Job             // as its handler has it
+	lease   *keeper.Lease // under which it is marked
+	watch   watch
+	since   time.Time     // when it became ready
+	index   int           // in workers.atWork
+	job     queue_job.Job // as its handler has it
 	cancel  context.CancelCauseFunc
 	started time.Time
 	begun   atomic.Bool   // the handler is about to be called, and the three above are set
 	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
-	gone    atomic.Bool   // its row was found to be no longer ours: cancelled, mostly
-	cutOff  bool          // a stop does not wait for it any longer; guarded by workers.mu while it is at work
 	read    time.Duration // how long its long parameters took to be read
 
 	context jobContext    // of its handler; of a batch, the first run has it
@@ -54,6 +52,13 @@ type run struct {
 	waited  time.Duration // for its start
 	took    time.Duration
 	outcome outcome // when it has ended
+}
+
+// watch is what is known of a run's row since it was marked (cancels.go).
+type watch struct {
+	seen   atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look
+	gone   atomic.Bool               // it was found to be no longer ours: cancelled, mostly
+	cutOff bool                      // a stop does not wait for the run any longer; guarded by workers.mu while it is at work
 }
 
 // runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
@@ -80,7 +85,7 @@ func (r *runner) work() {
 // run calls the handler with the tasks of one call that may still start. Without a batch handler, a call is one task. The
 // settler gets the outcomes, however the handler ends. The tasks belong to one lease and share one context.
 func (r *runner) run(tasks []*task) {
-	life, cancel := context.WithCancelCause(tasks[0].lease.Context())
+	life, cancel := context.WithCancelCause(tasks[0].run.lease.Context())
 	tasks = r.begin(life, tasks, cancel)
 	if len(tasks) == 0 {
 		cancel(nil)
@@ -95,13 +100,13 @@ func (r *runner) run(tasks []*task) {
 	if r.batch != nil {
 		about = manyRuns{first, len(tasks)}
 	}
-	first.context = jobContext{life, r.part.aboutRun(about)}
-	ctx := &first.context
+	first.run.context = jobContext{life, r.part.aboutRun(about)}
+	ctx := &first.run.context
 	defer func() {
 		if p := recover(); p != nil { // it is an error of all of them
 			err := fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			for _, t := range tasks {
-				t.err = err
+				t.run.err = err
 			}
 		}
 		cause := context.Cause(life)
@@ -112,19 +117,19 @@ func (r *runner) run(tasks []*task) {
 		clear(tasks)
 	}()
 	for _, t := range tasks {
-		r.counts.delay[record.RangeOf(t.waited)].Add(1)
+		r.counts.delay[record.RangeOf(t.run.waited)].Add(1)
 	}
 	if len(r.process.Observers) > 0 {
 		r.tellStarted(ctx, tasks)
 	}
 	if r.batch == nil {
-		first.err = r.handler(ctx, &first.job)
+		first.run.err = r.handler(ctx, &first.run.job)
 	} else {
 		r.callBatch(ctx, tasks)
 	}
 	for _, t := range tasks {
-		if t.err != nil {
-			_ = t.err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
+		if t.run.err != nil {
+			_ = t.run.err.Error() // which panics here, if it does: a nil pointer in an error is a common mistake
 		}
 	}
 }
@@ -133,7 +138,7 @@ func (r *runner) run(tasks []*task) {
 // its type is not paused, and the last answers about that are not too old.
 func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	var params runParams
-	if slices.ContainsFunc(tasks, (*task).HasLong) {
+	if slices.ContainsFunc(tasks, func(t *task) bool { return t.row.HasLong() }) {
 		params = r.longParams(tasks)
 	}
 	if r.part.cfg.RatePerSecond > 0 {
@@ -150,18 +155,18 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		if others != nil {
 			cancelOne = others.one()
 		}
-		t.job = r.part.jobOf(t)
-		bridge.QueueJob.Through(&t.job, r.process.Rows, t.Attempts)
-		t.cancel, t.started, t.err = cancelOne, started, errGoexit // which stands if the call never returns
-		t.begun.Store(true)
+		t.run.job = r.part.jobOf(t)
+		bridge.QueueJob.Through(&t.run.job, r.process.Rows, t.row.Attempts)
+		t.run.cancel, t.run.started, t.run.err = cancelOne, started, errGoexit // which stands if the call never returns
+		t.run.begun.Store(true)
 		// Little time lies between these answers and the start.
-		mayStart := t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(started) &&
-			started.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())
-		if mayStart && (!t.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
-			t.waited = r.part.waited(t)
+		mayStart := t.run.lease.Trusted() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&
+			started.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())
+		if mayStart && (!t.row.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
+			t.run.waited = r.part.waited(t)
 			may = append(may, t)
 			if t.alone && r.process.Permit.has(t) {
-				t.enough = time.AfterFunc(aloneWaitsFor, func() { r.process.Permit.giveBack(t) })
+				t.run.enough = time.AfterFunc(aloneWaitsFor, func() { r.process.Permit.giveBack(t) })
 			}
 		} else {
 			cancelOne(nil)
@@ -175,26 +180,26 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 // jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
 // that waited in memory may start before that.
 func (p *part) jobOf(t *task) queue_job.Job {
-	fellDue := t.DueSecond()
+	fellDue := t.row.DueSecond()
 	if t.dueMillis > 0 {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
 	return queue_job.Job{
-		Id: t.ID, JobType: t.JobType, TypeName: p.cfg.ServiceName, Tables: p.process.Tables.Name, JobParams: t.Params,
-		StartTime: uint32(t.StartTime), NextExecuteTime: uint32(fellDue),
-		Retries: int(t.Retries), Attempt: int(t.Attempts - t.Deferred), Lost: int(t.Lost), Term: t.Term,
-		Key: t.Key, Group: t.Group(), Priority: queue_job.Priority(t.Priority), CreateTime: uint32(t.CreateTime), Meta: t.Metadata(),
+		Id: t.row.ID, JobType: t.row.JobType, TypeName: p.cfg.ServiceName, Tables: p.process.Tables.Name, JobParams: t.row.Params,
+		StartTime: uint32(t.row.StartTime), NextExecuteTime: uint32(fellDue),
+		Retries: int(t.row.Retries), Attempt: int(t.row.Attempts - t.row.Deferred), Lost: int(t.row.Lost), Term: t.row.Term,
+		Key: t.row.Key, Group: t.row.Group(), Priority: queue_job.Priority(t.row.Priority), CreateTime: uint32(t.row.CreateTime), Meta: t.row.Metadata(),
 	}
 }
 
 // waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
 // of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
 func (p *part) waited(t *task) time.Duration {
-	due := (t.CreateTime + 1) * 1000
-	if t.StartTime > t.CreateTime {
-		due = min(t.StartTime*1000, t.dueMillis)
+	due := (t.row.CreateTime + 1) * 1000
+	if t.row.StartTime > t.row.CreateTime {
+		due = min(t.row.StartTime*1000, t.dueMillis)
 	}
-	return max(t.started.Sub(t.since), time.Duration(p.process.Clock.At(t.started)-due)*time.Millisecond)
+	return max(t.run.started.Sub(t.run.since), time.Duration(p.process.Clock.At(t.run.started)-due)*time.Millisecond)
 }
 
 // aboutRun is the context of log lines about a run, or about the runs of a call.
@@ -223,8 +228,8 @@ func (c *jobContext) Value(key any) any {
 func (r *runner) notStarted(t *task) {
 	r.workers.ended(t, time.Time{})
 	defer r.workers.ending.Add(-1)
-	if !t.gone.Load() {
-		r.marker.takeBack(t.lease, t)
+	if !t.run.watch.gone.Load() {
+		r.marker.takeBack(t.run.lease, t)
 		return
 	}
 	r.process.Permit.giveBack(t)
@@ -237,22 +242,22 @@ var errGoexit = errors.New("the handler ended its goroutine (runtime.Goexit)")
 // finish hands the outcome of a run to the settler. Cause says why the run's context ended before the handler did. It is nil
 // if the context had not ended.
 func (r *runner) finish(ctx context.Context, t *task, cause error) {
-	if t.enough != nil {
-		t.enough.Stop()
+	if t.run.enough != nil {
+		t.run.enough.Stop()
 		r.process.Permit.giveBack(t)
 	}
 	ended := time.Now()
 	r.workers.ended(t, ended)
-	t.took = ended.Sub(t.started)
-	bridge.QueueJob.Returned(&t.job)
+	t.run.took = ended.Sub(t.run.started)
+	bridge.QueueJob.Returned(&t.run.job)
 	v, dropped := r.judge(t, cause)
 	if v.deferred > 0 && !dropped {
 		r.putOff(t, v, ended)
 	} else {
-		r.counts.took[record.RangeOf(t.took)].Add(1)
+		r.counts.took[record.RangeOf(t.run.took)].Add(1)
 		r.counts.ended[v.status].Add(1)
-		if t.Deferred > 0 {
-			r.counts.putOffs.forget(t.ID)
+		if t.row.Deferred > 0 {
+			r.counts.putOffs.forget(t.row.ID)
 		}
 	}
 	if dropped {
@@ -262,15 +267,15 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 		}
 	} else {
 		light := t
-		if t.HasLong() {
+		if t.row.HasLong() {
 			light = r.lighten(t)
 		}
-		r.settler.add(light, v, r.process.Clock.At(t.started))
+		r.settler.add(light, v, r.process.Clock.At(t.run.started))
 	}
 	r.workers.ending.Add(-1)
 	ground.Signal(r.wake)
 	if r.part.cfg.OnFinished != nil || len(r.process.Observers) > 0 {
-		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.err, Took: t.took, Wait: v.wait, Dropped: dropped && !v.written})
+		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.run.err, Took: t.run.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
 
@@ -289,25 +294,25 @@ type verdict struct {
 // or completed elsewhere, if a stop has cut it off, or if the handler has written it.
 func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 	switch {
-	case t.cutOff, t.gone.Load() && errors.Is(cause, keeper.ErrLost):
+	case t.run.watch.cutOff, t.run.watch.gone.Load() && errors.Is(cause, keeper.ErrLost):
 		return verdict{status: queue_job.JobStatusRetry}, true
-	case t.gone.Load():
+	case t.run.watch.gone.Load():
 		return verdict{status: queue_job.JobStatusCancelled}, true
-	case t.err != nil:
+	case t.run.err != nil:
 		return r.judgeError(t, cause)
-	case bridge.QueueJob.Completed(&t.job):
+	case bridge.QueueJob.Completed(&t.run.job):
 		return r.judgeCompleted(t, cause)
-	case t.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
+	case t.run.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
 		return verdict{status: queue_job.JobStatusSuccess}, false
 	default:
-		return decide(&r.part.cfg, &t.Row, t.job.Status, nil), false
+		return decide(&r.part.cfg, &t.row, t.run.job.Status, nil), false
 	}
 }
 
 // putOff notes that a run has ended before it had begun.
 func (r *runner) putOff(t *task, v verdict, ended time.Time) {
-	r.counts.putOffs.note(t, r.process.Clock.At(t.started)-t.waited.Milliseconds(), r.process.Clock.At(ended)+v.wait.Milliseconds())
-	r.counts.deferred[record.RangeOf(t.waited)].Add(1)
+	r.counts.putOffs.note(t, r.process.Clock.At(t.run.started)-t.run.waited.Milliseconds(), r.process.Clock.At(ended)+v.wait.Milliseconds())
+	r.counts.deferred[record.RangeOf(t.run.waited)].Add(1)
 	r.counts.deferrals.Add(1)
 }
 

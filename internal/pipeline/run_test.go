@@ -25,7 +25,7 @@ func TestAWaitCountsFromTheTimeThatTheTableSaysOrFromWhenItIsKnownToBeOver(t *te
 		"its mark was refused":    {store.Row{CreateTime: 900, StartTime: 990}, 999_900, time.Millisecond, 10 * time.Second},
 		"its mark was, too":       {store.Row{CreateTime: 900}, 999_900, time.Millisecond, 99 * time.Second},
 	} {
-		task := &task{Row: c.row, dueMillis: c.dueMillis, run: &run{started: now, since: now.Add(-c.ready)}}
+		task := &task{row: c.row, dueMillis: c.dueMillis, run: &run{started: now, since: now.Add(-c.ready)}}
 		if got := l.part.waited(task); (got - c.want).Abs() > 2*time.Millisecond {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

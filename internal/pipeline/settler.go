@@ -58,7 +58,7 @@ type settling interface {
 
 // outcome is what is to be written about one task.
 type outcome struct {
-	*task
+	task *task
 	act
 	log       *store.Attempt // nil: nothing, or done
 	tries     int            // that have not written it
@@ -101,8 +101,8 @@ func newSettler(line settling, permit *Permit, errlog *ground.Errlog, wake chan 
 
 // add takes the verdict of a run that has ended.
 func (s *settler) add(t *task, v verdict, started int64) {
-	o := &t.outcome // in the run: it is not allocated apart
-	*o = outcome{task: t, act: act{settle, store.Version{Term: t.Term, Attempts: t.Attempts}, t.Term, v}}
+	o := &t.run.outcome // in the run: it is not allocated apart
+	*o = outcome{task: t, act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
 		o.log = s.line.unsuccessful(t, v, started)
 	}
@@ -126,15 +126,16 @@ func (s *settler) handBack(lease *keeper.Lease, tasks ...*task) {
 }
 
 func unmarking(kind kind, t *task, lease *keeper.Lease) *outcome {
-	return &outcome{task: t, act: act{kind: kind, row: store.Version{Term: lease.Term, Attempts: t.Attempts, Changes: t.Changes}, term: lease.Term}}
+	marked := store.Version{Term: lease.Term, Attempts: t.row.Attempts, Changes: t.row.Changes}
+	return &outcome{task: t, act: act{kind: kind, row: marked, term: lease.Term}}
 }
 
 // failLost ends a job whose process died once too often, under a lease that has not marked it. The log hears of it with the
 // status: the process may only have been cut off, and may come back to settle the job.
 func (s *settler) failLost(t *task, lease *keeper.Lease) {
-	v := verdict{status: queue_job.JobStatusFailed, doubt: t.ID}
+	v := verdict{status: queue_job.JobStatusFailed, doubt: t.row.ID}
 	s.push(&outcome{
-		task: t, act: act{kind: failLost, row: store.Version{Term: t.Term, Attempts: t.Attempts}, term: lease.Term, verdict: v},
+		task: t, act: act{kind: failLost, row: store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, term: lease.Term, verdict: v},
 		log: s.line.lost(t, v.status.String()),
 	})
 }
@@ -145,7 +146,7 @@ func (s *settler) push(o *outcome) {
 	s.mu.Lock()
 	s.unwritten.Add(1)
 	s.pending = append(s.pending, o)
-	s.awaited = s.awaited || o.hasSlot || o.alone || o.kind == settle && o.status.Pending() && o.wait < settleEvery
+	s.awaited = s.awaited || o.task.hasSlot || o.task.alone || o.kind == settle && o.status.Pending() && o.wait < settleEvery
 	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.rows // the loop waits for others otherwise
 	s.mu.Unlock()
 	if goesOn {
@@ -261,7 +262,7 @@ func (s *settler) write(ctx context.Context, batch []*outcome) (w unwritten) {
 func statementsOf(outcomes []*outcome) (list []statement) {
 	index, last := map[act]int{}, 0
 	for n, o := range outcomes {
-		known, long := n > 0 && o.act == list[last].act, o.HasLong()
+		known, long := n > 0 && o.act == list[last].act, o.task.row.HasLong()
 		if !known {
 			last, known = index[o.act]
 		}

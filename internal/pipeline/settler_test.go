@@ -51,7 +51,7 @@ func (l *Line) succeed(jobs int) {
 
 func (l *Line) end(row store.Row, v verdict, alone bool) {
 	row.Term = 7
-	l.settler.add(&task{Row: row, run: &run{lease: lease}, alone: alone, hasSlot: row.Key != ""}, v, 0)
+	l.settler.add(&task{row: row, run: &run{lease: lease}, alone: alone, hasSlot: row.Key != ""}, v, 0)
 }
 
 func TestOutcomesThatFollowEachOtherShareAStatementAndTheFirstDoesNotWait(t *testing.T) {
@@ -165,7 +165,7 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		synctest.Wait()
-		l.noteLost(&task{Row: store.Row{ID: 7, Term: 6}}, lease)
+		l.noteLost(&task{row: store.Row{ID: 7, Term: 6}}, lease)
 		synctest.Wait()
 		if table.count() != 1 {
 			t.Error("it is not")
@@ -224,7 +224,7 @@ func TestTheLineIsNotQuietBeforeTheLogSaysWhyAJobHasFailed(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var loops sync.WaitGroup
 				loops.Go(func() { l.settler.loop(ctx) })
-				l.settler.failLost(&task{Row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
+				l.settler.failLost(&task{row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
 				for !l.quiet() {
 					time.Sleep(time.Millisecond)
 				}

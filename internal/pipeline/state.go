@@ -46,7 +46,7 @@ func (l *Line) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
 	if l.queue.keys.most == 0 {
 		return nil, false
 	}
-	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.lease == lease && t.Group() != "" })), true
+	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.run.lease == lease && t.row.Group() != "" })), true
 }
 
 // Numbers say what a line does at a moment.
@@ -118,9 +118,9 @@ func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Dura
 	oldest := now
 	look := func(tasks []*task) {
 		for _, t := range tasks {
-			due := t.DueSecond() * 1000
+			due := t.row.DueSecond() * 1000
 			oldest = min(oldest, due)
-			if t.StartTime > 0 && due > now {
+			if t.row.StartTime > 0 && due > now {
 				soon++
 			}
 		}
@@ -375,7 +375,7 @@ func (p *putOffs) clear() {
 
 func (p *putOffs) note(t *task, due, next int64) {
 	now := putOff{first: due, next: next, cause: new(string)}
-	if asked := askedBy(t.err); asked != nil {
+	if asked := askedBy(t.run.err); asked != nil {
 		*now.cause = ground.Cut(asked.Because, causeMax)
 		if !asked.Until.IsZero() {
 			now.until = asked.Until.UnixMilli()
@@ -383,7 +383,7 @@ func (p *putOffs) note(t *task, due, next int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, known := p.jobs[t.ID]
+	before, known := p.jobs[t.row.ID]
 	switch {
 	case known:
 		now.first = min(now.first, before.first)
@@ -396,7 +396,7 @@ func (p *putOffs) note(t *task, due, next int64) {
 	case p.jobs == nil:
 		p.jobs = map[uint64]putOff{}
 	}
-	p.jobs[t.ID] = now
+	p.jobs[t.row.ID] = now
 }
 
 func (p *putOffs) forget(id uint64) {

@@ -12,7 +12,7 @@ import (
 
 func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 	const now = 100_500
-	due := func(id uint64, key string) *task { return &task{Row: store.Row{ID: id, CreateTime: 90, Key: key}} }
+	due := func(id uint64, key string) *task { return &task{row: store.Row{ID: id, CreateTime: 90, Key: key}} }
 	inFlight := func(l *Line) { // a job of the key a; another one waits for it
 		l.part.cfg.WorkerPoolCapacity, l.workers.most = 5, 5
 		l.queue.keys = newKeys(1, false, 100)
@@ -32,7 +32,7 @@ func TestAHolderTellsWhatKeepsDueJobsFromStarting(t *testing.T) {
 	}{
 		"nothing is due": {[]func(*Line){fullOf(5), func(l *Line) {
 			l.workers.alive = 1
-			l.queue.offer(&task{Row: store.Row{ID: 1, StartTime: 102}, dueMillis: 102_000})
+			l.queue.offer(&task{row: store.Row{ID: 1, StartTime: 102}, dueMillis: 102_000})
 		}}, store.Gate{}},
 		"all workers are busy":                       {[]func(*Line){func(l *Line) { l.workers.alive = 1; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},
 		"jobs that run elsewhere take all workers":   {[]func(*Line){func(l *Line) { l.workers.most = 0; l.queue.offer(due(1, "")) }}, store.Gate{Limit: store.HeldByWorkers}},

@@ -44,7 +44,7 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 	slices.Sort(free)
 	var others []*outcome
 	for _, o := range st.outcomes {
-		if _, is := slices.BinarySearch(free, o.ID); is {
+		if _, is := slices.BinarySearch(free, o.task.row.ID); is {
 			others = append(others, o)
 		} else {
 			locked = append(locked, o)
@@ -55,7 +55,7 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 		return nil, err
 	}
 	locked = slices.DeleteFunc(locked, func(o *outcome) bool {
-		_, is := there[o.ID]
+		_, is := there[o.task.row.ID]
 		if !is {
 			others = append(others, o)
 		}
@@ -91,13 +91,13 @@ func (l *Line) settledSome(ctx context.Context, st *statement, written int) (aga
 		dropped := fmt.Sprintf("%d of %d outcomes dropped", all-written, all)
 		l.process.Log.Info(l.part.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	}
-	if st.doubt == 0 || doubtful && st.ranAgain(rows[st.doubt], st.tasks[0].Changes) {
+	if st.doubt == 0 || doubtful && st.ranAgain(rows[st.doubt], st.tasks[0].row.Changes) {
 		l.noteLogs(st)
 	}
 	for _, o := range st.outcomes {
 		others := st.status == queue_job.JobStatusCancelled || // by Jobs.Cancel, perhaps
-			st.status.Pending() && rows[o.ID].Changes != o.Changes // marked by a later holder, and unmarked
-		if wanted && st.wrote(rows[o.ID]) && !others {
+			st.status.Pending() && rows[o.task.row.ID].Changes != o.task.row.Changes // marked by a later holder, and unmarked
+		if wanted && st.wrote(rows[o.task.row.ID]) && !others {
 			l.part.tellSettled(o.task, o.verdict)
 		}
 	}
@@ -129,7 +129,7 @@ func behind(group []*outcome, rows map[uint64]store.Standing) (others, again []*
 		if o.untilSeen == 0 {
 			o.untilSeen = now + seenWithin.Milliseconds()
 		}
-		if row, there := rows[o.ID]; there && row.Attempts >= o.row.Attempts || now >= o.untilSeen {
+		if row, there := rows[o.task.row.ID]; there && row.Attempts >= o.row.Attempts || now >= o.untilSeen {
 			others = append(others, o)
 		} else {
 			again = append(again, o)
@@ -142,13 +142,13 @@ func behind(group []*outcome, rows map[uint64]store.Standing) (others, again []*
 // their priority after the mark, which counts as a change. The others are not ours any more.
 func (l *Line) unmarkAgain(group []*outcome, rows map[uint64]store.Standing) (again []*outcome) {
 	for _, o := range group {
-		row := rows[o.ID]
+		row := rows[o.task.row.ID]
 		if row.Term != o.row.Term || row.Attempts != o.row.Attempts || row.Changes == o.row.Changes || !pending(row) {
 			l.backlog.LetGo() // an earlier sending may have taken the mark back
 			l.queue.forget(o.task)
 			continue
 		}
-		o.Changes, o.row.Changes = row.Changes, row.Changes
+		o.task.row.Changes, o.row.Changes = row.Changes, row.Changes
 		again = append(again, o)
 	}
 	return again
@@ -158,14 +158,14 @@ func (l *Line) unmarkAgain(group []*outcome, rows map[uint64]store.Standing) (ag
 // that.
 func (l *Line) waitAgain(tasks []*task) {
 	for _, t := range tasks {
-		if l.held.Load() != t.lease {
+		if l.held.Load() != t.run.lease {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, dueMillis: t.dueMillis, refused: t.refused, wasLost: t.Lost > 0, hasSlot: t.hasSlot}
-		again.Term = 0
-		again.Attempts--
-		again.Changes++
+		again := &task{row: t.row, dueMillis: t.dueMillis, refused: t.refused, wasLost: t.row.Lost > 0, hasSlot: t.hasSlot}
+		again.row.Term = 0
+		again.row.Attempts--
+		again.row.Changes++
 		l.queue.back(again)
 	}
 	ground.Signal(l.wake)
@@ -178,14 +178,14 @@ func (l *Line) runAgain(act act, tasks []*task) {
 		due = l.process.Clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.lease || act.wait > ground.Horizon || isSuspect(&l.part.cfg, t.Lost) {
+		if l.held.Load() != t.run.lease || act.wait > ground.Horizon || isSuspect(&l.part.cfg, t.row.Lost) {
 			l.queue.forget(t)
 			continue
 		}
-		again := &task{Row: t.Row, dueMillis: due, wasLost: t.Lost > 0, hasSlot: t.hasSlot}
-		again.Term, again.Status, again.StartTime = 0, int16(act.status), due/1000+1
-		again.Retries += act.retried
-		again.Deferred += act.deferred
+		again := &task{row: t.row, dueMillis: due, wasLost: t.row.Lost > 0, hasSlot: t.hasSlot}
+		again.row.Term, again.row.Status, again.row.StartTime = 0, int16(act.status), due/1000+1
+		again.row.Retries += act.retried
+		again.row.Deferred += act.deferred
 		l.queue.backIfRoom(again)
 	}
 	ground.Signal(l.wake)

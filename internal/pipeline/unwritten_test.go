@@ -24,7 +24,7 @@ func TestARunIsLoggedWhoseOutcomeWasInDoubtIfTheJobHasRunAgainSince(t *testing.T
 		l := lineAt(5_000_000)
 		l.process.Jobs, l.part.about = &lagging{shown: []store.Standing{{ID: 1, Version: c.row}}}, t.Context()
 		o := &outcome{
-			task: &task{Row: store.Row{ID: 1, Term: 7, Attempts: 3, Changes: 2}}, tries: c.tries, log: &store.Attempt{JobID: 1},
+			task: &task{row: store.Row{ID: 1, Term: 7, Attempts: 3, Changes: 2}}, tries: c.tries, log: &store.Attempt{JobID: 1},
 			act: act{settle, store.Version{Term: 7, Attempts: 3}, 7, verdict{status: queue_job.JobStatusRetry, doubt: 1}},
 		}
 		again, err := l.settledSome(t.Context(), &statement{act: o.act, outcomes: []*outcome{o}, tasks: []*task{o.task}}, 0)

@@ -24,19 +24,24 @@ type workers struct {
 	work func()        // what a worker does until it leaves
 	wake chan struct{} // of the dispatcher: something about the workers has changed
 
-	mu       sync.Mutex
-	gate     *gate         // of the last lease taken
-	early    dueHeap       // marked, and not due yet
-	ready    []*task       // marked, and waiting for a worker
-	atWork   []*task       // with a worker
-	most     int           // workers, if all have a place: the capacity, less what runs of earlier holders, elsewhere, take of it
-	alive    int           // workers; none comes beyond that
-	coming   int           // workers among them that have not asked for a task yet
-	runTakes time.Duration // of late
-	ranLast  time.Time     // when a run ended last
-	places   *places       // nil: the process may have as many workers as all its lines
+	mu     sync.Mutex
+	gate   *gate   // of the last lease taken
+	early  dueHeap // marked, and not due yet
+	ready  []*task // marked, and waiting for a worker
+	atWork []*task // with a worker
+	most   int     // workers, if all have a place: the capacity, less what runs of earlier holders, elsewhere, take of it
+	alive  int     // workers; none comes beyond that
+	coming int     // workers among them that have not asked for a task yet
+	runs   runs
+	places *places // nil: the process may have as many workers as all its lines
 
 	ending atomic.Int64 // tasks that have left atWork, and whose outcomes are not with the settler yet
+}
+
+// runs is what runs have been like of late.
+type runs struct {
+	take  time.Duration
+	ended time.Time // the last one
 }
 
 // Pool runs functions on goroutines that it keeps for a while. Its user counts how many run at a time: the pool's own numbers
@@ -59,13 +64,13 @@ func (w *workers) start(now int64, marked ...*task) (waits bool) {
 	w.ready = slices.Grow(w.ready, len(marked))
 	for len(w.early) > 0 && w.early[0].dueMillis <= now {
 		t := heap.Pop(&w.early).(*task)
-		t.since, w.ready = since, append(w.ready, t)
+		t.run.since, w.ready = since, append(w.ready, t)
 	}
 	for _, t := range marked {
 		if t.dueMillis > now {
 			heap.Push(&w.early, t)
 		} else {
-			t.since, w.ready = since, append(w.ready, t)
+			t.run.since, w.ready = since, append(w.ready, t)
 		}
 	}
 	more := w.wanted()
@@ -128,7 +133,7 @@ func (w *workers) next(came bool) (call []*task) {
 	call = w.ready[:n:n]
 	w.ready = w.ready[n:]
 	for _, t := range call {
-		t.index = len(w.atWork)
+		t.run.index = len(w.atWork)
 		w.atWork = append(w.atWork, t)
 	}
 	w.mu.Unlock()
@@ -156,12 +161,12 @@ func (w *workers) ended(t *task, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !at.IsZero() {
-		ground.Smooth(&w.runTakes, t.read+at.Sub(t.started))
-		w.ranLast = at
+		ground.Smooth(&w.runs.take, t.run.read+at.Sub(t.run.started))
+		w.runs.ended = at
 	}
 	last := len(w.atWork) - 1
-	w.atWork[t.index] = w.atWork[last]
-	w.atWork[t.index].index = t.index
+	w.atWork[t.run.index] = w.atWork[last]
+	w.atWork[t.run.index].run.index = t.run.index
 	w.atWork[last] = nil
 	w.atWork = w.atWork[:last]
 	w.ending.Add(1)
@@ -169,7 +174,7 @@ func (w *workers) ended(t *task, at time.Time) {
 
 // bear reports whether the workers have a task that was marked under a lease. It may say so for a moment too long.
 func (w *workers) bear(lease *keeper.Lease) bool {
-	under := func(t *task) bool { return t.lease == lease }
+	under := func(t *task) bool { return t.run.lease == lease }
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ending.Load() > 0 || slices.ContainsFunc(w.atWork, under) || slices.ContainsFunc(w.ready, under) || slices.ContainsFunc(w.early, under)
@@ -180,7 +185,7 @@ func (w *workers) running(lease *keeper.Lease) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.atWork {
-		if t.lease == lease {
+		if t.run.lease == lease {
 			n++
 		}
 	}
@@ -191,10 +196,10 @@ func (w *workers) running(lease *keeper.Lease) (n int) {
 // It is 0 if nothing has run yet. The caller holds the lock.
 func (w *workers) pace() (capacity int, cycle time.Duration) {
 	if w.places == nil {
-		return w.most, w.runTakes
+		return w.most, w.runs.take
 	}
-	if w.runTakes > 0 {
-		cycle = w.runTakes + w.places.turnTakes
+	if w.runs.take > 0 {
+		cycle = w.runs.take + w.places.turnTakes
 	}
 	return min(w.most, w.alive+w.places.unused), cycle
 }
@@ -223,7 +228,7 @@ func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 		return 0, atOnce
 	}
 	now := time.Now()
-	if idle <= 0 && now.Sub(w.ranLast) >= surplusAfter {
+	if idle <= 0 && now.Sub(w.runs.ended) >= surplusAfter {
 		ahead = 0 // the workers are stuck, and nobody knows for how long
 	}
 	rows = max(0, min(batchRowsMax, idle+ahead-len(w.ready)))

@@ -31,7 +31,7 @@ func (p *later) come() {
 // seenNow is what a task has that was marked at this moment.
 func seenNow(lease *keeper.Lease) *run {
 	r, now := &run{lease: lease}, time.Now()
-	r.seen.Store(&now)
+	r.watch.seen.Store(&now)
 	return r
 }
 
@@ -43,7 +43,7 @@ func TestAWorkerThatIsComingIsNotCalledTwice(t *testing.T) {
 	l.allow(0)
 	marked := func(from, to uint64) (tasks []*task) {
 		for id := from; id <= to; id++ {
-			tasks = append(tasks, &task{Row: store.Row{ID: id, Term: 7}, run: seenNow(leaseIn(t))})
+			tasks = append(tasks, &task{row: store.Row{ID: id, Term: 7}, run: seenNow(leaseIn(t))})
 		}
 		return tasks
 	}

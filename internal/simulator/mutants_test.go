@@ -53,8 +53,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "cut off: a job falls due at once, while its handler's lease goes on",
 		File: "internal/pipeline/cancels.go",
-		Old:  "(t.lease.FreeIn() + tenth - 1).Truncate(tenth)",
-		New:  "0 * (t.lease.FreeIn() + tenth)",
+		Old:  "(t.run.lease.FreeIn() + tenth - 1).Truncate(tenth)",
+		New:  "0 * (t.run.lease.FreeIn() + tenth)",
 		Seed: 295,
 	},
 	{
@@ -180,23 +180,23 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a pause is not looked at again after a mark",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.gone.Load() && r.starts.allowedAt(started) &&",
-		New:  "!t.gone.Load() &&",
+		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(started) &&",
+		New:  "!t.run.watch.gone.Load() &&",
 
 		Folder: "internal/pipeline", Test: "TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart",
 	},
 	{
 		Name: "what was cancelled while it waited for a worker is started",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.gone.Load() && r.starts.allowedAt(started) &&",
+		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(started) &&",
 		New:  "r.starts.allowedAt(started) &&",
 		Seed: 2,
 	},
 	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
 		File: "internal/pipeline/cancels.go",
-		Old:  "(row.Attempts < t.Attempts && row.Term <= t.Term || t.marked(row))",
-		New:  "row.Term <= t.Term",
+		Old:  "(row.Attempts < t.row.Attempts && row.Term <= t.row.Term || t.marked(row))",
+		New:  "row.Term <= t.row.Term",
 		Seed: 2,
 	},
 	{
@@ -238,7 +238,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a run whose handler gave up on its commit is logged as a retry",
 		File: "internal/pipeline/outcome.go",
-		Old:  "v.doubt = t.ID // the handler may have given up while its commit was under way",
+		Old:  "v.doubt = t.row.ID // the handler may have given up while its commit was under way",
 		New:  "",
 		Seed: 608,
 	},
@@ -281,15 +281,15 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "in order, the table is not asked which row is the first",
 		File: "internal/pipeline/keys.go",
-		Old:  "!there || id >= t.ID",
+		Old:  "!there || id >= t.row.ID",
 		New:  "!there || id > 0",
 		Seed: 1,
 	},
 	{
 		Name: "a job that has a group goes by its key",
 		File: "internal/pipeline/keys.go",
-		Old:  "strings.TrimRight(t.Group(), \" \")",
-		New:  "strings.TrimRight(t.Key, \" \")",
+		Old:  "strings.TrimRight(t.row.Group(), \" \")",
+		New:  "strings.TrimRight(t.row.Key, \" \")",
 		Seed: 1,
 	},
 	{
@@ -388,8 +388,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler starts without asking for trust, and by an answer of any age", // and the process stands still before that, now and then
 		File: "internal/pipeline/run.go",
-		Old:  "mayStart := t.lease.Trusted() && !t.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.seen.Load()) < time.Duration(r.starts.lasts.Load())",
-		New:  "time.Sleep(time.Duration(t.ID%5/4) * 3 * time.Second)\n\t\tmayStart := !t.gone.Load() && r.starts.till.Load() != nil",
+		Old:  "mayStart := t.run.lease.Trusted() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())",
+		New:  "time.Sleep(time.Duration(t.row.ID%5/4) * 3 * time.Second)\n\t\tmayStart := !t.run.watch.gone.Load() && r.starts.till.Load() != nil",
 		Seed: 8,
 	},
 	{
@@ -459,7 +459,7 @@ var mutants = []mutant.Mutant{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/pipeline/long_params.go",
 		Old:  "t.refuse(r.process.Clock.Now(), lockedLongest)",
-		New:  "t.gone.Store(true)",
+		New:  "t.run.watch.gone.Store(true)",
 		Seed: 18,
 	},
 	{
@@ -473,7 +473,7 @@ var mutants = []mutant.Mutant{
 		Name: "an unknown mark is taken for done",
 		File: "internal/pipeline/doubts.go",
 		Old:  "marked, errBack := m.readBack(lease, batch)",
-		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)\n\tfor _, t := range batch {\n\t\tmarked[t.ID] = store.Marked{ID: t.ID, Attempts: t.Attempts + 1, Lost: t.Lost}\n\t}",
+		New:  "marked, errBack := map[uint64]store.Marked{}, error(nil)\n\tfor _, t := range batch {\n\t\tmarked[t.row.ID] = store.Marked{ID: t.row.ID, Attempts: t.row.Attempts + 1, Lost: t.row.Lost}\n\t}",
 		Seed: 1,
 	},
 	{
@@ -592,7 +592,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/pipeline/line.go",
-		Old:  "lostTooOften(&h.line.part.cfg, lost) && lost > t.Lost",
+		Old:  "lostTooOften(&h.line.part.cfg, lost) && lost > t.row.Lost",
 		New:  "false",
 		Seed: 74,
 	},
@@ -620,21 +620,21 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a deferred run counts in the next run",
 		File: "internal/pipeline/unwritten.go",
-		Old:  "again.Deferred += act.deferred",
+		Old:  "again.row.Deferred += act.deferred",
 		New:  "",
 		Seed: 2,
 	},
 	{
 		Name: "hooks are told what was sent, not what was written",
 		File: "internal/pipeline/unwritten.go",
-		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
+		Old:  "if wanted && st.wrote(rows[o.task.row.ID]) && !others {",
 		New:  "if _ = others; wanted {",
 		Seed: 2,
 	},
 	{
 		Name: "hooks are not told of what an earlier sending has written",
 		File: "internal/pipeline/unwritten.go",
-		Old:  "if wanted && st.wrote(rows[o.ID]) && !others {",
+		Old:  "if wanted && st.wrote(rows[o.task.row.ID]) && !others {",
 		New:  "if _ = others; written > all {",
 		Seed: 56,
 	},
@@ -662,7 +662,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
 		File: "internal/pipeline/line.go",
-		Old:  "if h.line.runsElsewhere(&t.Row) {",
+		Old:  "if h.line.runsElsewhere(&t.row) {",
 		New:  "if false {",
 		Seed: 2,
 	},
