@@ -1,13 +1,11 @@
 package pipeline
 
 import (
-	"context"
 	"math"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -24,19 +22,70 @@ type admission interface {
 	back()                                 // nothing is marked for now: what is kept goes back
 }
 
-func admissionsOf(d *dispatcher) (list []admission) {
-	var fills *filling
-	if d.part.cfg.BatchWait > 0 {
-		fills = newFilling(&d.part.cfg, d.queue)
-		list = append(list, fills)
+// found is what a turn has found.
+type found struct {
+	left             // what waits and was not picked
+	marked      bool // marked tasks go on waiting
+	room, early int  // for marks; of rows that are not due yet
+	picked      int  // rows that have gone to an admission, or to the batch
+	ahead       bool // what was picked is not due yet
+}
+
+// filling holds the rows that wait until they fill a call of a batch handler, or until the first of them has waited for
+// BatchWait. They wait unmarked: a marked row cannot be changed, and counts as lost if the process dies. It is an admission.
+type filling struct {
+	queue *queue
+	size  int           // rows of a call
+	wait  time.Duration // for a call to fill
+	rows  []*task
+	since time.Time // the first of the rows came
+}
+
+func newFilling(cfg *queue_job.Config, q *queue) *filling {
+	return &filling{queue: q, size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
+}
+
+func (f *filling) begin() {}
+
+func (f *filling) admit(picked []*task, turn found) []*task {
+	return f.add(time.Now(), picked, turn.room > 0)
+}
+
+func (f *filling) in(turn found) time.Duration { return f.goesIn(time.Now(), turn.room > 0) }
+
+func (f *filling) back() { f.queue.back(f.take()...) }
+
+// add takes rows in and returns the rows to mark now. If the rows fill one call or more, it returns the full calls, and the
+// rows that came last stay. If they fill none, it returns all of them once the first has waited long enough and there is room
+// for marks.
+func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) {
+	if len(f.rows) == 0 {
+		f.since = now
 	}
-	if d.workers.places != nil {
-		list = append(list, &claims{d: d, fills: fills})
+	f.rows = append(f.rows, picked...)
+	n := len(f.rows)
+	if n >= f.size || !room || now.Sub(f.since) < f.wait {
+		n -= n % f.size
 	}
-	if d.turns != nil {
-		list = append(list, d.turns)
+	calls = f.rows[:n:n]
+	if f.rows = f.rows[n:]; n > 0 {
+		f.since = now
 	}
-	return list
+	return calls
+}
+
+// goesIn is how long until the rows go on if no others come. It is an hour if there are none, or no room.
+func (f *filling) goesIn(now time.Time, room bool) time.Duration {
+	if len(f.rows) == 0 || !room {
+		return time.Hour
+	}
+	return f.since.Add(f.wait).Sub(now)
+}
+
+// take takes all rows out.
+func (f *filling) take() (rows []*task) {
+	rows, f.rows = f.rows, nil
+	return rows
 }
 
 // gate says when marked jobs may start: as fast as the rate allows, and as many in a call as the handler takes. It admits calls
@@ -161,45 +210,4 @@ func (g *gate) lasting(tokens float64) time.Duration {
 		return leastWait
 	}
 	return max(leastWait, time.Duration(min(tokens/float64(g.limiter.Limit()), time.Hour.Seconds())*float64(time.Second)))
-}
-
-// delay is how long n tasks that next has returned must wait before they start. There is a rate.
-func (w *workers) delay(n int) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.gate.delay(time.Now(), n)
-}
-
-// awaitDelay waits until n tasks may start, because others were late.
-func (r *runner) awaitDelay(ctx context.Context, n int) {
-	if delay := r.workers.delay(n); delay > 0 {
-		ground.Sleep(ctx, delay)
-	}
-}
-
-// admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for
-// marks. It is an hour if something else has to happen first.
-func (w *workers) admitsIn() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, again := len(w.ready), time.Duration(0)
-	switch {
-	case w.alive >= w.most, n == 0 && w.gate == nil:
-		return time.Hour
-	case n == 0:
-		return w.gate.marksAgain(time.Now())
-	case w.gate != nil:
-		n, again = w.gate.admits(time.Now(), w.ready)
-	}
-	if n > 0 && (w.coming > 0 || w.places.lacking()) { // a worker that comes says so
-		return time.Hour
-	}
-	return again
-}
-
-// newGate begins a lease.
-func (w *workers) newGate() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gate = newGate(w.cfg, time.Now())
 }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -115,98 +114,7 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 	await(noted, d.wake, func() bool { return d.settler.log.unnoted() == 0 })
 }
 
-// Permit is the engine's one permit to run a suspect. The task that has it gives it back.
-type Permit struct {
-	place chan struct{} // full: a task has it
-	of    atomic.Pointer[task]
-}
-
-func NewPermit() *Permit { return &Permit{place: make(chan struct{}, 1)} }
-
-// take gives the permit to the task that pick returns, unless another one has it. It returns that task; nil: none may run.
-func (p *Permit) take(pick func() *task) *task {
-	select {
-	case p.place <- struct{}{}:
-	default:
-		return nil
-	}
-	t := pick()
-	if t == nil {
-		<-p.place
-		return nil
-	}
-	p.of.Store(t)
-	return t
-}
-
-func (p *Permit) has(t *task) bool { return p.of.Load() == t }
-
-// giveBack takes the permit from a task, if the task has it.
-func (p *Permit) giveBack(t *task) {
-	if p.of.CompareAndSwap(t, nil) {
-		<-p.place
-	}
-}
-
-// lockedTask is a task whose row another transaction has locked. A mark passes over such rows. They wait apart, where they are in no
-// mark's way and take no slot of their key. A read finds out which of them are free again: a thousand rows with one statement, at
-// first after 20 ms, later once a second. Only then they are marked again.
-type lockedTask struct {
-	task   *task
-	lookAt time.Time
-}
-
 const lookAtLockedMax = time.Second // for the read
-
-// lock lets picked rows wait until their locks are gone.
-func (q *queue) lock(now time.Time, tasks ...*task) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range tasks {
-		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(ground.RetryLongest))})
-		q.known[t.row.ID] = t.row.Changes
-		q.leaveWaiting(t)
-	}
-	q.waiting += len(tasks)
-	slices.SortStableFunc(q.locked, func(a, b lockedTask) int { return a.lookAt.Compare(b.lookAt) })
-}
-
-// takeLocked takes at most n locked rows whose time to be looked at has come, or comes within ten milliseconds.
-func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
-	const soon = 10 * time.Millisecond
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.locked) == 0 || now.Before(q.locked[0].lookAt) {
-		return nil
-	}
-	for len(tasks) < min(n, len(q.locked)) && q.locked[len(tasks)].lookAt.Before(now.Add(soon)) {
-		tasks = append(tasks, q.locked[len(tasks)].task)
-	}
-	q.locked = slices.Delete(q.locked, 0, len(tasks))
-	q.waiting -= len(tasks)
-	return tasks
-}
-
-// lookAtLockedIn is how long until locked rows are to be looked at.
-func (q *queue) lookAtLockedIn(now time.Time) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.locked) == 0 {
-		return time.Hour
-	}
-	return q.locked[0].lookAt.Sub(now)
-}
-
-// takeOutLocked takes a row out of the locked ones; nil if it is not there.
-func (q *queue) takeOutLocked(id uint64) *task {
-	i := slices.IndexFunc(q.locked, func(l lockedTask) bool { return l.task.row.ID == id })
-	if i < 0 {
-		return nil
-	}
-	t := q.locked[i].task
-	q.locked = slices.Delete(q.locked, i, i+1)
-	return t
-}
 
 // lookAtLocked lets rows go on whose locks are gone.
 func (d *dispatcher) lookAtLocked() {

@@ -34,14 +34,14 @@ func benchmarkAThousandJobs(b *testing.B, q *Quota) {
 	l.RoomCame = make(chan struct{}, 1)
 	l.allow(time.Hour)
 	lease := keeper.Unending(b.Context(), keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
-	rows := make([]store.Row, batchRowsMax)
+	sink, rows := l.sink(lease), make([]store.Row, batchRowsMax)
 	for i := range rows {
 		rows[i] = store.Row{ID: uint64(i + 1), JobType: 1, Params: "{}", CreateTime: 1, MaxRetries: store.NotSet}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range rows {
-			l.offer(lease, &rows[i])
+			sink.Offer(&rows[i])
 		}
 		marked, _ := l.marker.mark(b.Context(), lease, l.queue.picked(1, batchRowsMax))
 		l.workers.start(0, marked...)

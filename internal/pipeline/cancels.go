@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	WatchEvery = 500 * time.Millisecond
-	watchFrom  = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
-	deafAfter  = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
+	watchFrom = 200 * time.Millisecond // a row that was ours this recently is not looked at yet: most runs end before the next look
+	deafAfter = 10 * time.Second       // a handler that runs on this long after its job was cancelled is not waited for
 )
 
 // HeedCancellations reads the rows of marked jobs. If somebody has taken a row from us, its run's context ends, or its run does not start. The
@@ -89,13 +88,6 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 		}
 	}
 	return nil
-}
-
-// ours reports whether a row, as it was read, still belongs to the task's run. A row at an earlier attempt was read from a
-// server that lags behind the one that took the mark. At the same attempt and without our term, somebody has taken the row
-// from us, and may have given it back to be run again.
-func (t *task) ours(row store.Standing) bool {
-	return pending(row) && (row.Attempts < t.row.Attempts && row.Term <= t.row.Term || t.marked(row))
 }
 
 const (

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,17 +12,6 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
-)
-
-const (
-	batchRowsMax  = 1000             // rows of one mark or settle
-	unsettledMax  = 2 * batchRowsMax // outcomes that wait to be written before new marks stop
-	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
-	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
-	markMax       = 3 * time.Second  // how long a mark's statement may take: in some servers, it waits for a locked row, and all others wait for it
-	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
-	heededFor     = time.Second      // an answer about pauses allows jobs to start for this long, or longer (allowedFor)
-	lockedLongest = 20 * time.Second // the longest wait before a row is marked again that business code may have locked
 )
 
 // dispatcher marks due rows and hands them to the workers, for as long as one lease lasts. During a mark, workers become idle
@@ -46,18 +34,19 @@ type dispatcher struct {
 	admissions []admission
 }
 
-func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
-	d := &dispatcher{
-		process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
-		wake: l.wake, roomCame: l.RoomCame, rows: batchRowsMax,
+func admissionsOf(d *dispatcher) (list []admission) {
+	var fills *filling
+	if d.part.cfg.BatchWait > 0 {
+		fills = newFilling(&d.part.cfg, d.queue)
+		list = append(list, fills)
 	}
-	if l.queue.keys.most > 0 {
-		d.turns = &keyTurns{
-			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame,
-		}
+	if d.workers.places != nil {
+		list = append(list, &claims{d: d, fills: fills})
 	}
-	d.admissions = admissionsOf(d)
-	return d
+	if d.turns != nil {
+		list = append(list, d.turns)
+	}
+	return list
 }
 
 // loop dispatches until ctx ends or the lease is not trusted any more.
@@ -123,15 +112,6 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.left does not know them
 	}
 	return batch, f
-}
-
-// found is what a turn has found.
-type found struct {
-	left             // what waits and was not picked
-	marked      bool // marked tasks go on waiting
-	room, early int  // for marks; of rows that are not due yet
-	picked      int  // rows that have gone to an admission, or to the batch
-	ahead       bool // what was picked is not due yet
 }
 
 // admitNone puts back what admissions keep.
@@ -202,18 +182,6 @@ func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 	}
 }
 
-// marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
-type marker struct {
-	process *Process
-	part    *part
-	queue   *queue
-	settler *settler
-	backlog Backlog
-	doubts  doubts
-	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
-	wake    chan struct{}              // the dispatcher
-}
-
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
 // final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
 // locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
@@ -270,19 +238,6 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	return ours, err == nil
 }
 
-// smaller is how many rows go into one statement after one has failed. A single row may make it fail, if business code has locked the row or
-// a trigger refuses it. So after each failure, statements are smaller, until the other rows get past that row; and twice as large after each
-// success.
-func smaller(rows int) int { return max(1, rows/8) }
-
-func idsOf(tasks []*task) []uint64 {
-	ids := make([]uint64, len(tasks))
-	for i, t := range tasks {
-		ids[i] = t.row.ID
-	}
-	return ids
-}
-
 // awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
 // started are taken back.
 func (d *dispatcher) awaitAllowed(ctx context.Context) {
@@ -334,6 +289,28 @@ func (d *dispatcher) until(due int64) time.Duration {
 	return time.Duration(due-d.process.Clock.Now()) * time.Millisecond
 }
 
+// pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
+func (d *dispatcher) pickEarly(now int64, f *found) (batch []*task) {
+	if d.turns == nil {
+		f.early = d.workers.roomForEarly()
+	}
+	if f.early > 0 {
+		batch, f.left = d.queue.pick(now, markedEarly.Milliseconds(), min(f.early, d.rows), f.early)
+	}
+	f.ahead = len(batch) > 0
+	return batch
+}
+
+// giveBackSurplus takes back the marks of tasks that will not start soon.
+func (d *dispatcher) giveBackSurplus(turn time.Time) {
+	for _, t := range d.workers.surplus(turn, d.process.Clock.At(turn)) {
+		d.marker.takeBack(d.lease, t)
+	}
+}
+
+// nextMarked is how long until something has to be done about marked tasks.
+func (d *dispatcher) nextMarked() time.Duration { return d.workers.nextDue(d.process.Clock.Now()) }
+
 // starts says whether jobs of a type may start: the type is not paused, by an answer that is not too old.
 type starts struct {
 	heeding sync.Mutex
@@ -378,80 +355,4 @@ func (s *starts) forget() { s.till.Store(nil) }
 func allowedFor(took time.Duration) time.Duration {
 	const little = 200 * time.Millisecond
 	return max(heededFor, WatchEvery+2*took+little)
-}
-
-// ForSteps has Step run jobs in the goroutine that calls it, whatever the capacity: a handler may call it, too.
-func (l *Line) ForSteps() { l.workers.pool, l.workers.most = caller{}, math.MaxInt }
-
-// Step marks rows, runs their jobs in the goroutine that asks for it and settles them, with the decisions and the statements of the loops,
-// and without a loop. It returns the ids of the jobs that ran. The others could not be marked, since somebody has changed them. If the outcomes
-// are not to be settled, it is as if the process died when the handlers had returned. Reads that look for cancelled jobs end with life.
-func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store.Row, settled bool) (ran []uint64, err error) {
-	var tasks, ours []*task
-	ok := true
-	for i := range rows {
-		t := &task{row: rows[i], dueMillis: rows[i].StartTime * 1000}
-		if lost := lostIfMarked(&t.row, lease.Term); lostTooOften(&l.part.cfg, lost) && lost > t.row.Lost {
-			l.settler.failLost(t, lease)
-		} else {
-			tasks = append(tasks, t)
-		}
-	}
-	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.row.ID, b.row.ID) })
-	for _, tasks := range byVersion(tasks) {
-		marked, fine := l.marker.mark(ctx, lease, tasks)
-		ours, ok = append(ours, marked...), ok && fine
-	}
-	if err := l.settleAll(ctx); err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, errors.New("the job could not be marked; the log says why")
-	}
-	if len(ours) == 0 {
-		return nil, nil
-	}
-	l.Hear(false, time.Now(), 0) // whoever found the rows has left out types that are paused
-	l.workers.newGate()
-	l.runHeeding(life, ours)
-	if !settled {
-		l.settler.takeAll()
-		l.settler.keep(unwritten{})
-		return idsOf(ours), nil
-	}
-	return idsOf(ours), l.settleAll(context.WithoutCancel(ctx))
-}
-
-// runHeeding runs the handlers. If a job is cancelled while its handler runs, the handler's context ends.
-func (l *Line) runHeeding(life context.Context, tasks []*task) {
-	over := make(chan struct{})
-	var looking sync.WaitGroup
-	looking.Go(func() {
-		ticker := time.NewTicker(watchFrom)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-ticker.C:
-				l.process.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
-			}
-		}
-	})
-	defer looking.Wait()
-	defer close(over)
-	l.workers.start(math.MaxInt64, tasks...)
-}
-
-// caller is a pool of one goroutine, whichever asks for a worker.
-type caller struct{}
-
-func (caller) Submit(work func()) error { work(); return nil }
-
-// settleAll writes all outcomes that wait.
-func (l *Line) settleAll(ctx context.Context) error {
-	if w := l.settler.write(ctx, l.settler.takeAll()); len(w.tried) > 0 {
-		return errors.New("the outcome could not be written; the log says why")
-	}
-	return nil
 }

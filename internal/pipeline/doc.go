@@ -1,6 +1,7 @@
 // Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
-// are held. A plain job goes through six files, in this order: line.go, queue.go, dispatcher.go, workers.go, run.go and settler.go. What only
-// some jobs need is in the others.
+// are held. A plain job goes through queue.go, dispatcher.go, workers.go, run.go and settler.go; process.go makes the job for its handler.
+// Other files have what only some jobs need. A file uses earlier ones of this list, but for a few: task, process, queue, admission, workers,
+// quota, counts, outcome, long_params, attempts, unwritten, settler, doubts, keys, dispatcher, apart, run, line, cancels.
 //
 //	rows are offered
 //	       │
@@ -16,10 +17,8 @@
 // many shards the type is divided) and one shard. None of these ever changes. The line has one lease after the other: after Hold, rows are
 // offered to it; Serve starts jobs until the lease ends. Each lease has a dispatcher of its own, the loop that picks rows from the queue and
 // has them marked. The workers and the settler belong to the line: when a lease ends, what runs, runs on, and its outcome is written if no
-// later term has the row. Until then, the line still owes work under that lease (Bears). The struct Process has what lines share.
-//
-// The line tells its Backlog of rows that are to run and are not in memory. The line is told whether its type is paused (Hear), and what
-// still runs under earlier leases, here or elsewhere (Heed).
+// later term has the row. Until then, the line still owes work under that lease (Bears). The line tells its Backlog of rows that are to run
+// and are not in memory. It is told whether its type is paused (Hear), and what still runs under earlier leases, here or elsewhere (Heed).
 //
 // # Why nothing is overwritten
 //
@@ -51,7 +50,7 @@
 //
 //	which row is next     queue.pick   priorities (queue.go); slots, MaxPerKey for each key: a row without a slot waits apart, parked (keys.go)
 //	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
-//	which may be marked   admission    full batches (batch.go); places, one for each worker of the process (quota.go); turns in a key (keys.go)
+//	which may be marked   admission    full batches (admission.go); places, one for each worker of the process (quota.go); turns in a key (keys.go)
 //	when a call starts    gate         it holds marked jobs back: the rate, and how many jobs a call has (admission.go)
 //	what runs alone       Permit       the engine has one, for suspects: rows that were lost twice, or LostLimit-1 times if that is less (apart.go)
 //

@@ -15,6 +15,18 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
+// marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
+type marker struct {
+	process *Process
+	part    *part
+	queue   *queue
+	settler *settler
+	backlog Backlog
+	doubts  doubts
+	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
+	wake    chan struct{}              // the dispatcher
+}
+
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.
 func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task, marked map[uint64]store.Marked) {
 	marked, errBack := m.readBack(lease, batch)

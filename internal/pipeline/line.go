@@ -1,21 +1,22 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/ground"
-	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -57,9 +58,6 @@ type writing struct {
 	context.Context
 	end context.CancelFunc
 }
-
-// StopPatience is how long a stop waits, after its context has ended, for handlers that heed theirs.
-const StopPatience = 2 * time.Second
 
 // ofShard is what a line may use of what the configuration gives to its job type: capacity, rate, burst and memory are divided, so
 // that all shards together never have more than was configured.
@@ -112,7 +110,11 @@ func (l *Line) Hold(lease *keeper.Lease) held {
 	l.counts.begin()
 	l.held.Store(lease)
 	l.tellLease(true)
-	return held{l.queue, l, lease}
+	return l.sink(lease)
+}
+
+func (l *Line) sink(lease *keeper.Lease) held {
+	return held{l.queue, l.wake, func(t *task) bool { return l.runsAgain(lease, t) }}
 }
 
 // Source brings the rows that a line is offered under a lease.
@@ -279,146 +281,205 @@ func (l *Line) AwaitWritten() bool {
 	return true
 }
 
-// held is a line whose lease this process holds. It is the sink of the rows that are found for the lease, as its queue is, but for Offer.
-type held struct {
-	*queue
-	line  *Line
-	lease *keeper.Lease
-}
-
-// shownAgain is how long a row waits before it is marked that carries the line's own term and is unknown here, if statements have failed
-// lately. Another node of a cluster may not show yet that the row was settled a moment ago; then the mark finds, after the wait, that the
-// row is final. Otherwise somebody has set the row back by hand, or the answers to its mark were lost, and it runs.
-const shownAgain = 3 * time.Second
-
-// Offer takes a pending row into the queue. It reports false if there is no room; then a later load brings the row.
-func (h held) Offer(row *store.Row) (accepted bool) {
-	t := &task{row: *row, dueMillis: row.StartTime * 1000, wasLost: row.Lost > 0 || row.Term != 0}
-	if t.wasLost && !h.runsAgain(t) {
-		return true
-	}
-	if !h.offer(t) {
-		h.line.backlog.Fell()
-		return false
-	}
-	ground.Signal(h.line.wake)
-	return true
-}
-
 // runsAgain reports whether a row that was in flight, or whose process died, is to run once more. It leaves a row alone whose job
 // still runs under a term that was given away, and fails a row that was lost too often.
-func (h held) runsAgain(t *task) bool {
-	if h.line.runsElsewhere(&t.row) {
+func (l *Line) runsAgain(lease *keeper.Lease, t *task) bool {
+	if l.runsElsewhere(&t.row) {
 		return false
 	}
-	lost := lostIfMarked(&t.row, h.lease.Term)
-	if lostTooOften(&h.line.part.cfg, lost) && lost > t.row.Lost {
-		if h.register(t) {
-			h.line.settler.failLost(t, h.lease)
+	lost := lostIfMarked(&t.row, lease.Term)
+	if lostTooOften(&l.part.cfg, lost) && lost > t.row.Lost {
+		if l.queue.register(t) {
+			l.settler.failLost(t, lease)
 		}
 		return false
 	}
-	t.suspect = isSuspect(&h.line.part.cfg, lost)
-	if t.row.Term == h.lease.Term && h.line.process.Errlog.Lately() {
-		t.dueMillis = max(t.dueMillis, h.line.process.Clock.Now()+shownAgain.Milliseconds())
+	t.suspect = isSuspect(&l.part.cfg, lost)
+	if t.row.Term == lease.Term && l.process.Errlog.Lately() {
+		t.dueMillis = max(t.dueMillis, l.process.Clock.Now()+shownAgain.Milliseconds())
 	}
 	return true
 }
 
-// lostIfMarked is how many of the job's runs have been lost, seen from a term that is about to mark it.
-func lostIfMarked(row *store.Row, term int64) int16 {
-	if row.Term != 0 && row.Term < term {
-		return row.Lost + 1
+func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
+	d := &dispatcher{
+		process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
+		wake: l.wake, roomCame: l.RoomCame, rows: batchRowsMax,
 	}
-	return row.Lost
-}
-
-// part is the part of a job type that a line and its actors work for.
-type part struct {
-	Part
-	process  *Process
-	name     string           // of its lease
-	whole    int              // the capacity of all shards
-	cfg      queue_job.Config // what the part may use of it
-	instance string           // that holds the leases
-	about    context.Context  // for messages about the line as a whole
-}
-
-// Part is the part of a job type that a line serves: all of it, or a shard.
-type Part struct {
-	JobType int32
-	Layout  share.Layout
-	Shard   int
-}
-
-// Process is what the lines of one database share, of this process.
-type Process struct {
-	Jobs      Jobs
-	Rows      hidden.Run // what handlers write through
-	Clock     *ground.Clock
-	Errlog    *ground.Errlog
-	Log       logger.Logger
-	Tables    TableSet
-	Observers []queue_job.Observer
-	Hooks     []Hook
-	Permit    *Permit // of all databases, as the quota is
-	Quota     *Quota  // nil: there is none
-	Reads     reads
-	LongReads chan struct{}                             // has a place for each read of long parameters that is under way
-	OnLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
-	OnLost    func(lease string, cause error)           // a lease ended before it was given back
-}
-
-// reads numbers the reads of the table. A read is a picture of the past, and may show what has left the memory since.
-type reads interface {
-	Span() (newest, oldest uint64) // of those under way; none is, if the oldest is newer than the newest
-}
-
-// Backlog is what a line says of rows that are not in memory and are to run. Somebody else loads them.
-type Backlog interface {
-	Bounds() (before int64, upTo uint64) // rows are left alone that fell due before this second, and whose id is not above this one
-	LeftAlone() int                      // how many such rows there are
-	Fell()                               // there was no room for a row
-	LetGo()                              // a row has left the memory, or was never taken in, and is to run
-	PassOver(term int64)                 // a row was left alone, since what was marked under its term still runs …
-	HeedTerms(running []int64)           // … under these terms
-	Behind() bool                        // not everything is loaded yet
-}
-
-// Jobs is what the lines need of the tables of jobs and attempts. *store.Store has it; its methods carry the contracts.
-type Jobs interface {
-	Newest(ctx context.Context) (id uint64, now float64, err error)
-	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
-	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
-	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
-
-	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
-	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)
-	Unlocked(ctx context.Context, ids []uint64) ([]uint64, error)
-	LongParams(ctx context.Context, ids []uint64, term int64) ([]store.RunParams, error)
-	Settle(ctx context.Context, ids []uint64, o store.Outcome) (written int, err error)
-	LogAttempts(ctx context.Context, attempts []store.Attempt) error
-	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
-}
-
-// AboutType has the log say which type a context is about.
-func (p *Process) AboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
-	return p.Tables.About(logger.With(p.Log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
-}
-
-// TableSet says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.
-type TableSet struct {
-	Name    string       // the prefix; "#2" and so on behind it for another database with the same one
-	Several *atomic.Bool // whether the engine has several sets; nil: it has one
-}
-
-// About has the log say which tables a context is about, as soon as there are several sets.
-func (s TableSet) About(ctx context.Context) context.Context { return attributes.Later(ctx, s) }
-
-// LogValue is nothing as long as there is one set.
-func (s TableSet) LogValue() slog.Value {
-	if s.Several == nil || !s.Several.Load() {
-		return slog.GroupValue()
+	if l.queue.keys.most > 0 {
+		d.turns = &keyTurns{
+			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame,
+		}
 	}
-	return slog.GroupValue(slog.String("tables", s.Name))
+	d.admissions = admissionsOf(d)
+	return d
+}
+
+// ForSteps has Step run jobs in the goroutine that calls it, whatever the capacity: a handler may call it, too.
+func (l *Line) ForSteps() { l.workers.pool, l.workers.most = caller{}, math.MaxInt }
+
+// Step marks rows, runs their jobs in the goroutine that asks for it and settles them, with the decisions and the statements of the loops,
+// and without a loop. It returns the ids of the jobs that ran. The others could not be marked, since somebody has changed them. If the outcomes
+// are not to be settled, it is as if the process died when the handlers had returned. Reads that look for cancelled jobs end with life.
+func (l *Line) Step(ctx, life context.Context, lease *keeper.Lease, rows []store.Row, settled bool) (ran []uint64, err error) {
+	var tasks, ours []*task
+	ok := true
+	for i := range rows {
+		t := &task{row: rows[i], dueMillis: rows[i].StartTime * 1000}
+		if lost := lostIfMarked(&t.row, lease.Term); lostTooOften(&l.part.cfg, lost) && lost > t.row.Lost {
+			l.settler.failLost(t, lease)
+		} else {
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.row.ID, b.row.ID) })
+	for _, tasks := range byVersion(tasks) {
+		marked, fine := l.marker.mark(ctx, lease, tasks)
+		ours, ok = append(ours, marked...), ok && fine
+	}
+	if err := l.settleAll(ctx); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, errors.New("the job could not be marked; the log says why")
+	}
+	if len(ours) == 0 {
+		return nil, nil
+	}
+	l.Hear(false, time.Now(), 0) // whoever found the rows has left out types that are paused
+	l.workers.newGate()
+	l.runHeeding(life, ours)
+	if !settled {
+		l.settler.takeAll()
+		l.settler.keep(unwritten{})
+		return idsOf(ours), nil
+	}
+	return idsOf(ours), l.settleAll(context.WithoutCancel(ctx))
+}
+
+// runHeeding runs the handlers. If a job is cancelled while its handler runs, the handler's context ends.
+func (l *Line) runHeeding(life context.Context, tasks []*task) {
+	over := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		ticker := time.NewTicker(watchFrom)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				l.process.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
+			}
+		}
+	})
+	defer looking.Wait()
+	defer close(over)
+	l.workers.start(math.MaxInt64, tasks...)
+}
+
+// settleAll writes all outcomes that wait.
+func (l *Line) settleAll(ctx context.Context) error {
+	if w := l.settler.write(ctx, l.settler.takeAll()); len(w.tried) > 0 {
+		return errors.New("the outcome could not be written; the log says why")
+	}
+	return nil
+}
+
+// caller is a pool of one goroutine, whichever asks for a worker.
+type caller struct{}
+
+func (caller) Submit(work func()) error { work(); return nil }
+
+// What others ask a line.
+
+func (l *Line) Config() *queue_job.Config       { return &l.part.cfg }  // within its part
+func (l *Line) About() context.Context          { return l.part.about } // for messages about it
+func (l *Line) Running(lease *keeper.Lease) int { return l.workers.running(lease) }
+func (l *Line) Busy() bool                      { return l.workers.busy() }
+func (l *Line) Handlers() int                   { return l.workers.number() }
+func (l *Line) Unwritten() int                  { return int(l.settler.unwritten.Load()) }
+func (l *Line) Knows(row uint64) bool           { return l.queue.Knows(row) }
+func (l *Line) InMemory() int                   { return l.queue.InMemory() }
+func (l *Line) Idle() bool                      { return l.queue.InMemory() == 0 && l.quiet() }
+
+// Held is the lease under which the line starts jobs; nil: there is none that holds.
+func (l *Line) Held() *keeper.Lease {
+	if lease := l.held.Load(); lease != nil && lease.Context().Err() == nil {
+		return lease
+	}
+	return nil
+}
+
+// Ended is how many runs have ended, by the status that they led to, and how many before they had begun.
+func (l *Line) Ended() (byStatus [queue_job.JobStatusCancelled + 1]int64, deferrals int64) {
+	return l.counts.endedNow(), l.counts.deferrals.Load()
+}
+
+// KeysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
+func (l *Line) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
+	if l.queue.keys.most == 0 {
+		return nil, false
+	}
+	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.run.lease == lease && t.row.Group() != "" })), true
+}
+
+// Numbers say what a line does at a moment.
+type Numbers struct {
+	Paused                 bool
+	Running, Marked        int // workers; rows that wait for one
+	Waiting, Parked        int // rows that are not marked; of these, rows that wait for a slot of their key
+	PutOff                 int // jobs whose last run ended with Defer
+	Overdue, LongestPutOff time.Duration
+}
+
+func (l *Line) Numbers() (n Numbers) {
+	now := l.process.Clock.Now()
+	n.Paused = l.starts.paused()
+	n.Running, n.Marked = l.workers.numbers()
+	n.Waiting, n.Parked, _, n.Overdue = l.queue.numbers(now)
+	n.PutOff, n.LongestPutOff = l.counts.putOffs.count(now)
+	return n
+}
+
+// Ran is what has run since it was asked last. It goes into the stats of the minute that begins then; what comes goes into the next.
+func (l *Line) Ran(begin, next, term int64) record.StatState {
+	news := l.counts.news()
+	news.Errors, news.Lost = l.counts.errors.enter(minute{begin, term}, minute{next, term})
+	return news
+}
+
+// State is what the line has in memory, what it runs, and the errors of its last minutes under a term.
+func (l *Line) State(now, term int64) store.LineState {
+	state := l.state(now)
+	state.Minutes = l.counts.errors.minutes(term)
+	return state
+}
+
+func (l *Line) state(now int64) store.LineState {
+	workers := l.workers.seen(time.Now())
+	waiting, parked, soon, overdue := l.queue.numbers(now)
+	gate := workers.gate
+	switch {
+	case parked > 0 && parked >= waiting-soon && workers.ready == 0: // another worker, or a higher rate, would start none of them
+		gate = store.Gate{Limit: store.HeldByKeys}
+	case overdue == 0 && workers.ready == 0:
+		gate = store.Gate{}
+	case gate.Limit == "":
+		gate = l.heldByPool()
+	}
+	return store.LineState{
+		Soon: soon + workers.early, Gate: &gate, PutOff: l.counts.putOffs.tell(now),
+		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready,
+		Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.part.cfg.WorkerPoolCapacity,
+		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.counts.ranUnderLease(),
+	}
+}
+
+// heldByPool says whether the statements that start jobs have to wait for a connection.
+func (l *Line) heldByPool() (gate store.Gate) {
+	if most := l.process.Errlog.Full(); most > 0 {
+		gate = store.Gate{Limit: store.HeldByConnections, Most: most}
+	}
+	return gate
 }

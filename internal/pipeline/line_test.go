@@ -49,7 +49,7 @@ var lease = &keeper.Lease{Term: 7}
 
 // offer offers a row to the line under a lease.
 func (l *Line) offer(lease *keeper.Lease, row *store.Row) bool {
-	return held{l.queue, l, lease}.Offer(row)
+	return l.sink(lease).Offer(row)
 }
 
 func TestARowWithoutRoomIsLeftToTheLoader(t *testing.T) {

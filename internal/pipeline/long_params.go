@@ -91,10 +91,6 @@ func (q *queue) substitute(t *task) *task {
 	return &other
 }
 
-// longRowsMax is how many rows with long parameters one statement reads, marks or settles: what is read has to come in time, and a
-// binary log or a write set may have the rows whole, as they were and as they are.
-const longRowsMax = 32
-
 // byVersion groups tasks by the version in which they were read, few of them long, in the order of their first ones.
 func byVersion(batch []*task) (groups [][]*task) {
 	group := map[store.Version]int{}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
@@ -68,13 +67,6 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 	return v
 }
 
-// askedBy is the outcome that an error asks for; nil: none.
-func askedBy(err error) *queue_job.Outcome {
-	var asked *queue_job.Outcome
-	errors.As(err, &asked)
-	return asked
-}
-
 // retriesLeft reports whether a job may be retried once more. A number of the job's own wins over its type's.
 func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
 	most := cfg.MaxRetries
@@ -107,22 +99,6 @@ func bounded(wait time.Duration) time.Duration {
 // ran out of patience. The job is not to blame: it runs again, and that does not count as a retry.
 func interrupted(cause, err error) verdict {
 	return verdict{status: queue_job.JobStatusRetry, reason: fmt.Sprintf("%v: %v", cause, err)}
-}
-
-// lostTooOften reports whether a job has failed that was lost so often.
-func lostTooOften(cfg *queue_job.Config, lost int16) bool {
-	return cfg.LostLimit > 0 && int(lost) >= cfg.LostLimit
-}
-
-// isSuspect reports whether a job that was lost so often runs alone, so that it takes no neighbour with it: after two losses, or before
-// the last.
-func isSuspect(cfg *queue_job.Config, lost int16) bool {
-	return cfg.LostLimit > 1 && int(lost) >= min(2, cfg.LostLimit-1)
-}
-
-// lostReason names who noticed: the row of the log names who died.
-func lostReason(noticedBy string) string {
-	return "process died while running it; noticed by " + noticedBy
 }
 
 // judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
@@ -239,13 +215,6 @@ func (r *runner) standing(t *task) (store.Standing, error) {
 	return standing, nil
 }
 
-// marked reports whether a row still bears the mark that the task runs under, or was finished under it.
-func (t *task) marked(row store.Standing) bool {
-	return row.Term == t.row.Term && row.Attempts == t.row.Attempts
-}
-
-func pending(row store.Standing) bool { return queue_job.JobStatus(row.Status).Pending() }
-
 // tellStarted tells the observer of the runs of a call.
 func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
 	for _, o := range r.process.Observers {
@@ -270,17 +239,6 @@ func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished
 	for _, o := range r.process.Observers {
 		tell("Observer.Finished", o.Finished)
 	}
-}
-
-// Hook is a function of the application that is told of outcomes.
-type Hook interface {
-	Wants(queue_job.JobStatus) bool
-	Add(queue_job.Settled) // nobody waits for the function
-}
-
-// wanted reports whether somebody is to be told of outcomes with a status.
-func (p *Process) wanted(status queue_job.JobStatus) bool {
-	return slices.ContainsFunc(p.Hooks, func(h Hook) bool { return h.Wants(status) })
 }
 
 // tellSettled tells the hooks of an outcome that the table has. A task without a run was lost once too often.

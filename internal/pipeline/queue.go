@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"container/heap"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -49,25 +48,12 @@ type queue struct {
 	suspects []*task
 	locked   []lockedTask // by the time at which they are looked at
 	keys     keys
-	overflow func() // rows went back to the table; called with the lock held
+	overflow func() // rows are left to the table; called with the lock held, mostly
 }
 
 type departed struct {
 	id   uint64
 	read uint64 // the newest read when it was forgotten
-}
-
-// task is a row in memory, from loading to settling.
-type task struct {
-	row       store.Row
-	dueMillis int64 // database time in milliseconds from which it may start; 0: at once
-	refused   int16 // marks that failed, as far as they lengthen its wait
-	wasLost   bool  // a process died with it in flight, or a mark would find that now
-	suspect   bool  // it was lost so often that it runs alone
-	alone     bool  // it runs as a suspect
-	hasSlot   bool  // it has a slot of its key (keys)
-	left      bool  // the queue does not know it any more
-	run       *run  // nil while it waits: a queue has room for many rows
 }
 
 const (
@@ -85,8 +71,29 @@ type level struct {
 	passed   int     // rows of higher levels that were picked while some waited here
 }
 
+// held is a queue whose line has a lease. It is the sink of the rows that are found for the lease.
+type held struct {
+	*queue
+	wake      chan struct{}    // the dispatcher
+	runsAgain func(*task) bool // a row that was in flight, or whose process died, is to run once more
+}
+
 func newQueue(limit int, reads reads) *queue {
 	return &queue{reads: reads, limit: limit, perLane: max(1, limit*3/4), own: max(1, limit/16), known: map[uint64]int32{}, overflow: func() {}}
+}
+
+// Offer takes a pending row into the queue. It reports false if there is no room; then a later load brings the row.
+func (h held) Offer(row *store.Row) (accepted bool) {
+	t := &task{row: *row, dueMillis: row.StartTime * 1000, wasLost: row.Lost > 0 || row.Term != 0}
+	if t.wasLost && !h.runsAgain(t) {
+		return true
+	}
+	if !h.offer(t) {
+		h.overflow()
+		return false
+	}
+	ground.Signal(h.wake)
+	return true
 }
 
 // offer takes a row in. It reports false if there is no room. A row that is in memory already is ignored, unless it was
@@ -423,38 +430,6 @@ func (q *queue) Forget() {
 	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0
 }
 
-// dueFrom is when the task may be marked if rows may be that many milliseconds before their time. A row whose mark was refused waits for its
-// time, and so does a row that was lost: it may be why its process died.
-func (t *task) dueFrom(ahead int64) int64 {
-	if t.refused > 0 || t.wasLost {
-		ahead = 0
-	}
-	return t.dueMillis - ahead
-}
-
-// refuse notes that the task's mark failed. The task waits, longer each time, so that others get past it.
-func (t *task) refuse(now int64, longest time.Duration) {
-	t.dueMillis = max(t.dueMillis, now+t.refusal(longest).Milliseconds())
-}
-
-// refusal counts a mark that failed, and returns how long to wait after it.
-func (t *task) refusal(longest time.Duration) time.Duration {
-	const doublings = 10
-	wait := min(ground.RetryFirst<<min(2*t.refused, doublings), longest)
-	t.refused = min(t.refused+1, doublings)
-	return wait
-}
-
-// LogValue says which run it is.
-func (t *task) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Uint64("job_id", t.row.ID),
-		slog.Int("job_type", int(t.row.JobType)),
-		slog.Int("attempt", int(t.row.Attempts)),
-		slog.Int64("term", t.row.Term),
-	)
-}
-
 // dueHeap orders tasks by when they fall due.
 type dueHeap []*task
 
@@ -470,4 +445,102 @@ func (h *dueHeap) Pop() any {
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
 	return last
+}
+
+func idsOf(tasks []*task) []uint64 {
+	ids := make([]uint64, len(tasks))
+	for i, t := range tasks {
+		ids[i] = t.row.ID
+	}
+	return ids
+}
+
+// lockedTask is a task whose row another transaction has locked. A mark passes over such rows. They wait apart, where they are in no
+// mark's way and take no slot of their key. A read finds out which of them are free again: a thousand rows with one statement, at
+// first after 20 ms, later once a second. Only then they are marked again.
+type lockedTask struct {
+	task   *task
+	lookAt time.Time
+}
+
+// lock lets picked rows wait until their locks are gone.
+func (q *queue) lock(now time.Time, tasks ...*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		q.locked = append(q.locked, lockedTask{t, now.Add(t.refusal(ground.RetryLongest))})
+		q.known[t.row.ID] = t.row.Changes
+		q.leaveWaiting(t)
+	}
+	q.waiting += len(tasks)
+	slices.SortStableFunc(q.locked, func(a, b lockedTask) int { return a.lookAt.Compare(b.lookAt) })
+}
+
+// takeLocked takes at most n locked rows whose time to be looked at has come, or comes within ten milliseconds.
+func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
+	const soon = 10 * time.Millisecond
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.locked) == 0 || now.Before(q.locked[0].lookAt) {
+		return nil
+	}
+	for len(tasks) < min(n, len(q.locked)) && q.locked[len(tasks)].lookAt.Before(now.Add(soon)) {
+		tasks = append(tasks, q.locked[len(tasks)].task)
+	}
+	q.locked = slices.Delete(q.locked, 0, len(tasks))
+	q.waiting -= len(tasks)
+	return tasks
+}
+
+// lookAtLockedIn is how long until locked rows are to be looked at.
+func (q *queue) lookAtLockedIn(now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.locked) == 0 {
+		return time.Hour
+	}
+	return q.locked[0].lookAt.Sub(now)
+}
+
+// takeOutLocked takes a row out of the locked ones; nil if it is not there.
+func (q *queue) takeOutLocked(id uint64) *task {
+	i := slices.IndexFunc(q.locked, func(l lockedTask) bool { return l.task.row.ID == id })
+	if i < 0 {
+		return nil
+	}
+	t := q.locked[i].task
+	q.locked = slices.Delete(q.locked, i, i+1)
+	return t
+}
+
+// numbers say of the rows that wait how many there are, how many of them are parked, how many are not due yet, and how long the
+// longest-waiting one has been due. A row whose mark was refused waits longer, and has been due all the same: so what counts is the row's
+// second, and not dueMillis.
+func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	oldest := now
+	look := func(tasks []*task) {
+		for _, t := range tasks {
+			due := t.row.DueSecond() * 1000
+			oldest = min(oldest, due)
+			if t.row.StartTime > 0 && due > now {
+				soon++
+			}
+		}
+	}
+	look(q.suspects)
+	for _, l := range q.locked {
+		look([]*task{l.task})
+	}
+	for i := range q.levels {
+		v := &q.levels[i]
+		look(v.fresh[:min(1, len(v.fresh))]) // they stand in the order in which they were added, or nearly so
+		look(v.timed)
+		look(v.unparked)
+	}
+	for _, tasks := range q.keys.parked {
+		look(tasks)
+	}
+	return q.waiting, q.keys.rows, soon, time.Duration(now-oldest) * time.Millisecond
 }

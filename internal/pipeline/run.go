@@ -10,12 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/attributes"
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/record"
-	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -33,36 +31,6 @@ type runner struct {
 	counts  *counts
 	wake    chan struct{} // the dispatcher
 }
-
-// run is what a task has only once it is marked.
-type run struct {
-	lease   *keeper.Lease // under which it is marked
-	watch   watch
-	since   time.Time     // when it became ready
-	index   int           // in workers.atWork
-	job     queue_job.Job // as its handler has it
-	cancel  context.CancelCauseFunc
-	started time.Time
-	begun   atomic.Bool   // the handler is about to be called, and the three above are set
-	enough  *time.Timer   // when it fires, the suspect has run alone for long enough; nil: it is none
-	read    time.Duration // how long its long parameters took to be read
-
-	context jobContext    // of its handler; of a batch, the first run has it
-	err     error         // that the handler ended with
-	waited  time.Duration // for its start
-	took    time.Duration
-	outcome outcome // when it has ended
-}
-
-// watch is what is known of a run's row since it was marked (cancels.go).
-type watch struct {
-	seen   atomic.Pointer[time.Time] // when the last statement that found the row ours was sent: the mark, or a look
-	gone   atomic.Bool               // it was found to be no longer ours: cancelled, mostly
-	cutOff bool                      // a stop does not wait for the run any longer; guarded by workers.mu while it is at work
-}
-
-// runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
-const runsTogether = 4
 
 // work runs ready tasks, one call after the other, until there are none that may start.
 func (r *runner) work() {
@@ -177,51 +145,59 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 	return may
 }
 
-// jobOf is the task's job as the application sees it. If a job runs again, the table rounds its time up to a whole second, and a task
-// that waited in memory may start before that.
-func (p *part) jobOf(t *task) queue_job.Job {
-	fellDue := t.row.DueSecond()
-	if t.dueMillis > 0 {
-		fellDue = min(fellDue, t.dueMillis/1000)
-	}
-	return queue_job.Job{
-		Id: t.row.ID, JobType: t.row.JobType, TypeName: p.cfg.ServiceName, Tables: p.process.Tables.Name, JobParams: t.row.Params,
-		StartTime: uint32(t.row.StartTime), NextExecuteTime: uint32(fellDue),
-		Retries: int(t.row.Retries), Attempt: int(t.row.Attempts - t.row.Deferred), Lost: int(t.row.Lost), Term: t.row.Term,
-		Key: t.row.Key, Group: t.row.Group(), Priority: queue_job.Priority(t.row.Priority), CreateTime: uint32(t.row.CreateTime), Meta: t.row.Metadata(),
+// awaitDelay waits until n tasks may start, because others were late.
+func (r *runner) awaitDelay(ctx context.Context, n int) {
+	if delay := r.workers.delay(n); delay > 0 {
+		ground.Sleep(ctx, delay)
 	}
 }
 
-// waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end
-// of the second in which it was created, and before it was ready. A task whose mark was refused has another dueMillis since.
-func (p *part) waited(t *task) time.Duration {
-	due := (t.row.CreateTime + 1) * 1000
-	if t.row.StartTime > t.row.CreateTime {
-		due = min(t.row.StartTime*1000, t.dueMillis)
+// callBatch calls the batch handler and notes on each task how it ended.
+func (r *runner) callBatch(ctx context.Context, tasks []*task) {
+	jobs := make([]*queue_job.Job, len(tasks)) // the handler's own, to sort as it likes
+	for i, t := range tasks {
+		jobs[i] = &t.run.job
 	}
-	return max(t.run.started.Sub(t.run.since), time.Duration(p.process.Clock.At(t.run.started)-due)*time.Millisecond)
+	for i, err := range eachOf(r.batch(ctx, jobs), len(tasks)) {
+		tasks[i].run.err = err
+	}
 }
 
-// aboutRun is the context of log lines about a run, or about the runs of a call.
-func (p *part) aboutRun(run slog.LogValuer) context.Context {
-	ctx := p.process.Log.GetNewContext(p.cfg.ServiceName)
-	if several := p.process.Tables.Several; several != nil && several.Load() {
-		ctx = logger.With(ctx, slog.String("tables", p.process.Tables.Name))
+// eachOf returns the error of each job of a batch.
+func eachOf(err error, jobs int) []error {
+	var each queue_job.BatchErrors
+	if errors.As(err, &each) {
+		if len(each) == jobs {
+			return each
+		}
+		err = fmt.Errorf("the handler returned %d errors for %d jobs: %w", len(each), jobs, err)
 	}
-	return attributes.Later(ctx, run)
+	return slices.Repeat([]error{err}, jobs)
 }
 
-// jobContext ends with a context and has the values of the logger's context.
-type jobContext struct {
-	context.Context
-	values context.Context
+// manyRuns are the runs of a call of a batch handler, as the log has them.
+type manyRuns struct {
+	first *task
+	jobs  int
 }
 
-func (c *jobContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
+func (m manyRuns) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("job_type", int(m.first.row.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.row.Term))
+}
+
+// lastCancels ends the context of a batch when the last of its jobs has been cancelled.
+type lastCancels struct {
+	cancel context.CancelCauseFunc
+	left   atomic.Int64
+}
+
+func (c *lastCancels) one() context.CancelCauseFunc {
+	var told atomic.Bool
+	return func(cause error) {
+		if !told.Swap(true) && c.left.Add(-1) == 0 {
+			c.cancel(cause)
+		}
 	}
-	return c.values.Value(key)
 }
 
 // notStarted takes back a marked task that may not start now, or ever.
@@ -277,17 +253,6 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if r.part.cfg.OnFinished != nil || len(r.process.Observers) > 0 {
 		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.run.err, Took: t.run.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
-}
-
-// verdict is the result of a run that is to be written: the job's new status and, if it runs again, the wait before that.
-type verdict struct {
-	status   queue_job.JobStatus
-	wait     time.Duration
-	reason   string // why it did not succeed; empty for a plain success or continuation
-	retried  int32  // 1 if the run counts as a retry
-	deferred int32  // 1 if it counts as no run
-	written  bool   // by the handler, in its own transaction
-	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }
 
 // judge is the verdict on a run. It is dropped, which means that nothing is to be written here, if the job has been cancelled

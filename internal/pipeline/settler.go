@@ -56,43 +56,6 @@ type settling interface {
 	lost(t *task, outcome string) *store.Attempt
 }
 
-// outcome is what is to be written about one task.
-type outcome struct {
-	task *task
-	act
-	log       *store.Attempt // nil: nothing, or done
-	tries     int            // that have not written it
-	cut       bool           // a transaction may have locked the row: one of them had no answer in time, or has passed the row over
-	untilSeen int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
-}
-
-// act is the part of an outcome that one statement can write for many tasks.
-type act struct {
-	kind kind
-	row  store.Version // of the rows, as far as the statement asks for it
-	term int64         // of the lease
-	verdict
-}
-
-type kind int
-
-const (
-	settle   kind = iota // write the verdict of a run
-	unmark               // it was marked, but not started
-	handBack             // the same, and it goes on waiting in memory
-	failLost             // its process died once too often
-)
-
-// statement writes alike outcomes.
-type statement struct {
-	act
-	outcomes []*outcome
-	tasks    []*task        // of the outcomes
-	long     int            // of these, tasks with long parameters
-	why      *store.Attempt // for the log, in the same transaction; nil: nothing
-	passes   bool           // over rows that another transaction has locked
-}
-
 func newSettler(line settling, permit *Permit, errlog *ground.Errlog, wake chan struct{}) *settler {
 	came := make(chan struct{}, 1)
 	log := &attemptLog{send: line.logAttempts, came: came, wake: wake, rows: batchRowsMax, wait: ground.Backoff{Longest: logLongest}}
@@ -429,9 +392,6 @@ func (a act) outcome(lostLimit int, why *store.Attempt) store.Outcome {
 		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred}
 	}
 }
-
-// takesBack reports whether the act takes back a mark.
-func (a act) takesBack() bool { return a.kind == unmark || a.kind == handBack }
 
 // settled goes on with tasks whose outcomes the table has.
 func (l *Line) settled(st *statement) {

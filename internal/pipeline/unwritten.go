@@ -12,28 +12,6 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// wrote reports whether a row may look as it does because this act was written before.
-func (a act) wrote(row store.Standing) bool {
-	term := a.term
-	if a.status.Pending() {
-		term = 0 // the mark was taken off
-	}
-	return row.Status == int32(a.status) && row.Term == term && row.Attempts == a.row.Attempts
-}
-
-// ranAgain reports whether a row has run again since, and by what this act was to write: nobody else has changed it.
-func (a act) ranAgain(row store.Standing, changes int32) bool {
-	return a.kind == settle && a.status.Pending() && row.Attempts > a.row.Attempts && row.Changes == changes
-}
-
-func tasksOf(group []*outcome) []*task {
-	tasks := make([]*task, len(group))
-	for i, o := range group {
-		tasks[i] = o.task
-	}
-	return tasks
-}
-
 // passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
 // server is too old. It leaves out rows that are gone, too: those stay in the statement.
 func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {

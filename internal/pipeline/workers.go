@@ -10,6 +10,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -291,4 +292,149 @@ func (w *workers) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.atWork)+len(w.ready) > 0
+}
+
+// newGate begins a lease.
+func (w *workers) newGate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gate = newGate(w.cfg, time.Now())
+}
+
+// delay is how long n tasks that next has returned must wait before they start. There is a rate.
+func (w *workers) delay(n int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gate.delay(time.Now(), n)
+}
+
+// admitsIn is how long until the gate admits a ready task for which a worker is idle or, if none is ready, until it has room for
+// marks. It is an hour if something else has to happen first.
+func (w *workers) admitsIn() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, again := len(w.ready), time.Duration(0)
+	switch {
+	case w.alive >= w.most, n == 0 && w.gate == nil:
+		return time.Hour
+	case n == 0:
+		return w.gate.marksAgain(time.Now())
+	case w.gate != nil:
+		n, again = w.gate.admits(time.Now(), w.ready)
+	}
+	if n > 0 && (w.coming > 0 || w.places.lacking()) { // a worker that comes says so
+		return time.Hour
+	}
+	return again
+}
+
+// roomForEarly is how many rows to mark before their time. If a rate decides who may start, there is no room: an early row
+// would take the turn of another.
+func (w *workers) roomForEarly() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate != nil {
+		return 0
+	}
+	capacity, cycle := w.pace()
+	most := earlyMax // nothing has run yet, so nobody knows: if it turns out to be too many, they go back
+	switch {
+	case cycle > 0:
+		most = min(most, int(time.Duration(capacity)*markedEarly/cycle))
+	case w.places != nil:
+		most = 0
+	}
+	return max(0, min(batchRowsMax, capacity-w.alive+w.coming+most-len(w.ready)-len(w.early)))
+}
+
+// surplus takes marked tasks that will not start soon: a marked row cannot be changed, and counts as lost if the process dies.
+// If the database's clock, in milliseconds, was set back, the early tasks are surplus too.
+func (w *workers) surplus(now time.Time, database int64) (surplus []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	surplus = w.waitsTooLong(now)
+	if len(w.early) > 0 && w.early[0].dueMillis > database+surplusAfter.Milliseconds() {
+		surplus = append(surplus, w.early...)
+		w.early = nil
+	}
+	return surplus
+}
+
+// waitsTooLong takes the ready tasks when the first of them has waited for long, because runs have turned out to be slow.
+// The caller holds the lock.
+func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
+	waited := w.readyFor(now)
+	if waited < surplusAfter {
+		return nil
+	}
+	if stuck := min(waited, now.Sub(w.runs.ended)); stuck >= surplusAfter && w.places != nil {
+		w.places.turnTakes = max(w.places.turnTakes, stuck)
+	} else if stuck >= surplusAfter { // no run has ended since
+		w.runs.take = max(w.runs.take, stuck)
+	}
+	surplus, w.ready = w.ready, nil
+	return surplus
+}
+
+// readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
+// idle. The caller holds the lock.
+func (w *workers) readyFor(now time.Time) time.Duration {
+	if capacity, _ := w.pace(); len(w.ready) == 0 || w.alive-w.coming < capacity || w.alive < w.most && !w.places.lacking() {
+		return 0
+	}
+	return max(1, now.Sub(w.ready[0].run.since))
+}
+
+// nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have
+// waited too long. It is an hour if there are none.
+func (w *workers) nextDue(database int64) time.Duration {
+	wait := time.Hour
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.early) > 0 {
+		wait = min(wait, time.Duration(w.early[0].dueMillis-database)*time.Millisecond, surplusAfter)
+	}
+	switch waited := w.readyFor(time.Now()); {
+	case waited == 0:
+	case waited < surplusAfter:
+		wait = min(wait, surplusAfter-waited)
+	default:
+		wait = min(wait, surplusAfter)
+	}
+	return wait
+}
+
+// number is how many workers there are.
+func (w *workers) number() int {
+	alive, _ := w.numbers()
+	return alive
+}
+
+// seen are the workers at a moment: what is told of them agrees with each other.
+type seen struct {
+	alive, elsewhere int        // elsewhere is how many workers runs elsewhere stand for
+	early, ready     int        // marked tasks: not due yet, and waiting for a worker
+	gate             store.Gate // what keeps a task that is due from starting
+}
+
+func (w *workers) seen(now time.Time) seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := seen{alive: w.alive, elsewhere: w.cfg.WorkerPoolCapacity - w.most, early: len(w.early), ready: len(w.ready)}
+	switch {
+	case w.alive >= w.most:
+		s.gate.Limit = store.HeldByWorkers
+	case w.places.lacking():
+		s.gate.Limit = store.HeldByPlaces
+	case w.gate != nil && w.gate.limiter != nil && w.gate.tokens(now) < 1-rounding:
+		s.gate = store.Gate{Limit: store.HeldByRate, Next: w.gate.lasting(1 - w.gate.tokens(now)).Milliseconds(), Rate: float64(w.gate.limiter.Limit())}
+	}
+	return s
+}
+
+// numbers are how many workers there are, and how many marked tasks wait for one.
+func (w *workers) numbers() (alive, marked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.alive, len(w.early) + len(w.ready)
 }

@@ -194,7 +194,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a cancelled job that was retried is taken for the run that goes on",
-		File: "internal/pipeline/cancels.go",
+		File: "internal/pipeline/task.go",
 		Old:  "(row.Attempts < t.row.Attempts && row.Term <= t.row.Term || t.marked(row))",
 		New:  "row.Term <= t.row.Term",
 		Seed: 2,
@@ -322,7 +322,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "early marks that are refused come before their time",
-		File: "internal/pipeline/queue.go",
+		File: "internal/pipeline/task.go",
 		Old:  "t.dueMillis = max(t.dueMillis, now+t.refusal(",
 		New:  "t.dueMillis = max(0, now+t.refusal(",
 		Seed: 282,
@@ -583,7 +583,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "two suspects at a time",
-		File: "internal/pipeline/apart.go",
+		File: "internal/pipeline/process.go",
 		Old:  "place: make(chan struct{}, 1)",
 		New:  "place: make(chan struct{}, 2)",
 
@@ -592,13 +592,13 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that kills its process does so for ever",
 		File: "internal/pipeline/line.go",
-		Old:  "lostTooOften(&h.line.part.cfg, lost) && lost > t.row.Lost",
-		New:  "false",
+		Old:  "\tif lostTooOften(&l.part.cfg, lost) && lost > t.row.Lost {",
+		New:  "\tif false {",
 		Seed: 74,
 	},
 	{
 		Name: "a job has failed one loss too early",
-		File: "internal/pipeline/outcome.go",
+		File: "internal/pipeline/task.go",
 		Old:  "int(lost) >= cfg.LostLimit",
 		New:  "int(lost) >= cfg.LostLimit-1",
 		Seed: 74,
@@ -662,7 +662,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
 		File: "internal/pipeline/line.go",
-		Old:  "if h.line.runsElsewhere(&t.row) {",
+		Old:  "if l.runsElsewhere(&t.row) {",
 		New:  "if false {",
 		Seed: 2,
 	},

@@ -53,7 +53,7 @@ var mutants = []struct {
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 	{mutant.Mutant{
 		Name: "nobody tells the keys of handlers that outlive their jobs",
-		File: "internal/pipeline/state.go",
+		File: "internal/pipeline/line.go",
 		Old:  `if l.queue.keys.most == 0 {`,
 		New:  `if l.queue.keys.most >= 0 {`,
 	}, "TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill", ""},
