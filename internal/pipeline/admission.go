@@ -24,11 +24,12 @@ type admission interface {
 
 // found is what a turn has found.
 type found struct {
-	left             // what waits and was not picked
-	marked      bool // marked tasks go on waiting
-	room, early int  // for marks; of rows that are not due yet
-	picked      int  // rows that have gone to an admission, or to the batch
-	ahead       bool // what was picked is not due yet
+	left                      // what waits and was not picked
+	marked      bool          // marked tasks go on waiting
+	room, early int           // for marks; of rows that are not due yet
+	picked      int           // rows that have gone to an admission, or to the batch
+	ahead       bool          // what was picked is not due yet
+	markTakes   time.Duration // of late
 }
 
 // filling holds the rows that wait until they fill a call of a batch handler, or until the first of them has waited for

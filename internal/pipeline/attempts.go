@@ -21,9 +21,11 @@ const (
 
 // attemptLog writes what a settler owes to async_job_log_tab, which has a row for each attempt that did not succeed.
 type attemptLog struct {
-	send func(context.Context, []store.Attempt) error
-	came chan struct{} // the settler: something is to be written
-	wake chan struct{} // the line: notes are written
+	process *Process
+	part    *part
+	errors  *errorCounts  // of the line
+	came    chan struct{} // the settler: something is to be written
+	wake    chan struct{} // the line: notes are written
 
 	mu    sync.Mutex
 	notes []store.Attempt // nothing waits for them: lost runs, and rows that could not be written before
@@ -40,8 +42,8 @@ func (a *attemptLog) unnoted() int {
 	return len(a.notes)
 }
 
-// note has a row written, sooner or later. It reports false if that costs the oldest of the others, since too many wait.
-func (a *attemptLog) note(row store.Attempt) (ok bool) {
+// add has a row written, sooner or later. It reports false if that costs the oldest of the others, since too many wait.
+func (a *attemptLog) add(row store.Attempt) (ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if ok = len(a.notes) < notesMax; !ok {
@@ -112,33 +114,33 @@ func (a *attemptLog) failed(notes int) (again time.Duration) {
 	return again
 }
 
-// logAttempts writes rows of the log.
-func (l *Line) logAttempts(ctx context.Context, attempts []store.Attempt) error {
+// send writes rows of the log.
+func (a *attemptLog) send(ctx context.Context, attempts []store.Attempt) error {
 	statement, cancel := context.WithTimeout(ctx, markMax)
 	defer cancel()
-	err := l.process.Jobs.LogAttempts(statement, attempts)
-	l.process.Errlog.On(ctx, "write the log of jobs", err)
+	err := a.process.Jobs.LogAttempts(statement, attempts)
+	a.process.Errlog.On(ctx, "write the log of jobs", err)
 	return err
 }
 
 // attempt is the row of the log for a run that did not succeed. It counts among the errors of the line.
-func (l *Line) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
-	a := &store.Attempt{
+func (a *attemptLog) attempt(t *task, outcome, reason string, started int64) *store.Attempt {
+	row := &store.Attempt{
 		JobID: t.row.ID, Attempt: int(t.row.Attempts), Term: t.row.Term, Outcome: outcome, Error: reason,
-		Started: started, Finished: l.process.Clock.Now(), Instance: l.part.instance,
+		Started: started, Finished: a.process.Clock.Now(), Instance: a.part.instance,
 	}
-	l.counts.errors.note(a)
-	return a
+	a.errors.note(row)
+	return row
 }
 
 // unsuccessful is attempt for a run that has ended. The application's log hears of it.
-func (l *Line) unsuccessful(t *task, v verdict, started int64) *store.Attempt {
+func (a *attemptLog) unsuccessful(t *task, v verdict, started int64) *store.Attempt {
 	if !v.status.Pending() {
-		l.process.Log.Error(l.part.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
+		a.process.Log.Error(a.part.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, v.reason))
 	} else {
-		l.process.Log.Warn(l.part.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
+		a.process.Log.Warn(a.part.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
 	}
-	return l.attempt(t, v.status.String(), v.reason, started)
+	return a.attempt(t, v.status.String(), v.reason, started)
 }
 
 func inTime(wait time.Duration) string {
@@ -149,38 +151,38 @@ func inTime(wait time.Duration) string {
 }
 
 // lost is attempt for a run whose process died.
-func (l *Line) lost(t *task, outcome string) *store.Attempt {
-	return l.attempt(t, outcome, lostReason(l.part.instance), 0)
+func (a *attemptLog) lost(t *task, outcome string) *store.Attempt {
+	return a.attempt(t, outcome, lostReason(a.part.instance), 0)
 }
 
 // noteLost logs that an earlier run of a task was lost.
-func (l *Line) noteLost(t *task, lease *keeper.Lease) {
-	note := l.lost(t, lostOutcome)
-	l.process.Log.Warn(l.part.aboutRun(t), "job runs again: "+note.Error)
+func (a *attemptLog) noteLost(t *task, lease *keeper.Lease) {
+	note := a.lost(t, lostOutcome)
+	a.process.Log.Warn(a.part.aboutRun(t), "job runs again: "+note.Error)
 	note.Instance = lease.HeldBefore(t.row.Term)
-	l.note(note)
+	a.note(note)
 }
 
 // noteLogs notes the rows of the log for outcomes that are written. If a row was written together with the outcome, it is not noted, unless
 // the outcome was sent before: the earlier sending may have written it without the row.
-func (l *Line) noteLogs(st *statement) {
+func (a *attemptLog) noteLogs(st *statement) {
 	for _, o := range st.outcomes {
 		if o.log == nil {
 			continue
 		}
 		if st.kind == failLost {
-			l.process.Log.Error(l.part.aboutRun(o.task), fmt.Sprintf("job %v: %s", st.status, o.log.Error))
+			a.process.Log.Error(a.part.aboutRun(o.task), fmt.Sprintf("job %v: %s", st.status, o.log.Error))
 		}
 		if st.why == nil || o.tries > 0 {
-			l.note(o.log)
+			a.note(o.log)
 		}
 		o.log = nil
 	}
 }
 
 // note has a row of the log written, sooner or later.
-func (l *Line) note(a *store.Attempt) {
-	if !l.settler.log.note(*a) {
-		l.process.Log.Error(l.part.about, fmt.Sprintf("a row of the log is given up: it cannot be written, and %d others wait", notesMax))
+func (a *attemptLog) note(row *store.Attempt) {
+	if !a.add(*row) {
+		a.process.Log.Error(a.part.about, fmt.Sprintf("a row of the log is given up: it cannot be written, and %d others wait", notesMax))
 	}
 }

@@ -194,7 +194,7 @@ func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 		return len(group), err
 	}
 	if written < len(group) { // the others were cancelled, or completed by their handlers
-		rows, err := l.standings(ctx, tasks)
+		rows, err := l.settler.writer.standings(ctx, tasks)
 		if err != nil {
 			return 0, nil
 		}
@@ -205,7 +205,7 @@ func (l *Line) writeCutOff(ctx context.Context, group []*outcome) (left int, why
 	}
 	notes := make([]store.Attempt, len(group))
 	for i, o := range group {
-		notes[i] = *l.attempt(o.task, act.status.String(), errCutOff.Error(), l.process.Clock.At(o.task.run.started))
+		notes[i] = *l.settler.log.attempt(o.task, act.status.String(), errCutOff.Error(), l.process.Clock.At(o.task.run.started))
 		l.process.Log.Warn(l.part.aboutRun(o.task), fmt.Sprintf("job runs again %s: %v", inTime(act.wait), errCutOff))
 		l.part.tellSettled(o.task, act.verdict)
 	}

@@ -41,7 +41,7 @@ func admissionsOf(d *dispatcher) (list []admission) {
 		list = append(list, fills)
 	}
 	if d.workers.places != nil {
-		list = append(list, &claims{d: d, fills: fills})
+		list = append(list, &claims{workers: d.workers, queue: d.queue, clock: d.process.Clock, fills: fills})
 	}
 	if d.turns != nil {
 		list = append(list, d.turns)
@@ -107,6 +107,7 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 	if f.picked = len(batch); f.picked > 0 {
 		ground.Signal(d.roomCame)
 	}
+	f.markTakes = d.markTakes
 	for _, a := range d.admissions {
 		batch = a.admit(batch, f)
 		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.left does not know them
@@ -222,7 +223,7 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 			}
 		}
 		if now.Lost > t.row.Lost { // the log hears of that
-			m.lost(t, lease)
+			m.settler.log.noteLost(t, lease)
 		}
 		t.run, runs = &runs[0], runs[1:]
 		t.run.lease, t.row.Term, t.row.Attempts, t.row.Lost = lease, lease.Term, now.Attempts, now.Lost

@@ -23,8 +23,7 @@ type marker struct {
 	settler *settler
 	backlog Backlog
 	doubts  doubts
-	lost    func(*task, *keeper.Lease) // an earlier run of a task was lost
-	wake    chan struct{}              // the dispatcher
+	wake    chan struct{} // the dispatcher
 }
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.

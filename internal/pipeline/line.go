@@ -92,8 +92,8 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	l.queue.overflow = backlog.Fell
 	l.workers = workers{cfg: &l.part.cfg, most: l.part.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
 	l.workers.places = newPlaces(p.Quota, &l.workers)
-	l.settler = newSettler(l, p.Permit, p.Errlog, l.wake)
-	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, lost: l.noteLost, wake: l.wake}
+	l.settler = newSettler(writer{process: p, part: part, queue: l.queue, backlog: backlog, held: &l.held, wake: l.wake}, &l.counts.errors)
+	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, wake: l.wake}
 	l.runner = runner{
 		process: p, part: part, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
 		starts: &l.starts, counts: &l.counts, wake: l.wake,

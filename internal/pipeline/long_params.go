@@ -26,7 +26,7 @@ type runID struct {
 
 // longParams reads the long parameters of those tasks that have any. They are about to start.
 // Tasks whose parameters it does not bring wait, longer each time.
-func (r *runner) longParams(tasks []*task) runParams {
+func (p *part) longParams(tasks []*task) runParams {
 	var long []*task
 	for _, t := range tasks {
 		if t.row.HasLong() && !t.run.watch.gone.Load() {
@@ -35,14 +35,14 @@ func (r *runner) longParams(tasks []*task) runParams {
 	}
 	began, params := time.Now(), runParams{}
 	for some := range slices.Chunk(long, longRowsMax) {
-		for _, row := range r.readLong(some) {
+		for _, row := range p.readLong(some) {
 			params[runID{row.ID, row.Attempts}] = row.Params
 		}
 	}
 	for _, t := range long {
 		t.run.read = time.Since(began)
 		if _, ok := params[t.runID()]; !ok {
-			t.refuse(r.process.Clock.Now(), lockedLongest)
+			t.refuse(p.process.Clock.Now(), lockedLongest)
 		}
 	}
 	return params
@@ -51,18 +51,18 @@ func (r *runner) longParams(tasks []*task) runParams {
 func (t *task) runID() runID { return runID{t.row.ID, t.row.Attempts} }
 
 // readLong returns nothing if the read fails.
-func (r *runner) readLong(tasks []*task) []store.RunParams {
+func (p *part) readLong(tasks []*task) []store.RunParams {
 	lease := tasks[0].run.lease
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	defer cancel()
 	select {
-	case r.process.LongReads <- struct{}{}:
-		defer func() { <-r.process.LongReads }()
+	case p.process.LongReads <- struct{}{}:
+		defer func() { <-p.process.LongReads }()
 	case <-statement.Done():
 		return nil
 	}
-	rows, err := r.process.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
-	r.process.Errlog.On(lease.Context(), "read long parameters", err)
+	rows, err := p.process.Jobs.LongParams(statement, idsOf(tasks), lease.Term)
+	p.process.Errlog.On(lease.Context(), "read long parameters", err)
 	return rows
 }
 
@@ -75,9 +75,9 @@ func (t *task) takeLong(params runParams) bool {
 
 // lighten lets the long parameters of a task go whose run has ended. The task that it returns stands for it from now on: the
 // handler may have kept the job.
-func (r *runner) lighten(t *task) *task {
-	light := r.queue.substitute(t)
-	light.run = &run{lease: t.run.lease, job: r.part.jobOf(t), err: t.run.err, took: t.run.took}
+func (p *part) lighten(q *queue, t *task) *task {
+	light := q.substitute(t)
+	light.run = &run{lease: t.run.lease, job: p.jobOf(t), err: t.run.err, took: t.run.took}
 	light.run.job.JobParams = ""
 	return light
 }

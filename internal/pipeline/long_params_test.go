@@ -41,7 +41,7 @@ func TestARunThatHasEndedKeepsNoLongParameters(t *testing.T) {
 	l := lineOf(10)
 	ended := &task{row: store.Row{ID: 1, Params: store.SeeLongParams}, hasSlot: true, run: &run{}}
 	ended.run.job.JobParams = "whole"
-	if light := l.runner.lighten(ended); light == ended || light.run.job.JobParams != "" || light.row.ID != 1 || !light.hasSlot {
+	if light := l.part.lighten(l.queue, ended); light == ended || light.run.job.JobParams != "" || light.row.ID != 1 || !light.hasSlot {
 		t.Errorf("%+v", light)
 	}
 	if l.queue.release(ended) {

@@ -103,33 +103,33 @@ func interrupted(cause, err error) verdict {
 
 // judgeError is judge for a run that ended with an error. The error may panic when it is looked at: its Is, As or Unwrap may. The run has
 // ended by then, so nobody else would give its task back.
-func (r *runner) judgeError(t *task, cause error) (v verdict, dropped bool) {
+func (p *part) judgeError(t *task, cause error) (v verdict, dropped bool) {
 	defer func() {
-		if p := recover(); p != nil {
-			t.run.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.run.err, p, debug.Stack())
-			v, dropped = r.judge(t, cause)
+		if panicked := recover(); panicked != nil {
+			t.run.err = fmt.Errorf("panic in the handler's error, a %T: %v\n%s", t.run.err, panicked, debug.Stack())
+			v, dropped = p.judgeError(t, cause)
 		}
 	}()
 	switch {
 	case bridge.QueueJob.Completed(&t.run.job):
-		return r.judgeCompleted(t, cause)
+		return p.judgeCompleted(t, cause)
 	case errors.Is(t.run.err, queue_job.ErrNotOurs):
-		return r.judgeNotOurs(t, cause)
+		return p.judgeNotOurs(t, cause)
 	default:
-		return r.judgeReturned(t, cause, t.run.err), false
+		return p.judgeReturned(t, cause, t.run.err), false
 	}
 }
 
 // judgeNotOurs is the verdict on a run whose handler has heard that the job is not its any more, mostly before the watch has looked: the
 // job was cancelled, or another run has it. If the table says otherwise, that was about another job, and the run has failed.
-func (r *runner) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
-	row, err := r.standing(t)
+func (p *part) judgeNotOurs(t *task, cause error) (v verdict, dropped bool) {
+	row, err := p.standing(t)
 	if err != nil || t.ours(row) {
-		v = r.judgeReturned(t, cause, t.run.err)
+		v = p.judgeReturned(t, cause, t.run.err)
 		v.doubt = t.row.ID
 		return v, false
 	}
-	return r.part.countsNoMore(t, row, t.run.err), true
+	return p.countsNoMore(t, row, t.run.err), true
 }
 
 // countsNoMore is the verdict on a run whose row is not its own any more, which the log is told.
@@ -146,14 +146,14 @@ func (p *part) countsNoMore(t *task, row store.Standing, err error) verdict {
 }
 
 // judgeReturned is the verdict by the handler's error and the status that it set.
-func (r *runner) judgeReturned(t *task, cause, err error) verdict {
+func (p *part) judgeReturned(t *task, cause, err error) verdict {
 	if ended := t.run.lease.Context(); err != nil && t.run.job.Status == queue_job.JobStatusInit && ended.Err() != nil && askedBy(err) == nil {
 		return interrupted(context.Cause(ended), err)
 	}
 	if err != nil && errors.Is(cause, queue_job.ErrTimeout) && !errors.Is(err, queue_job.ErrTimeout) {
-		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, r.part.cfg.Timeout, err)
+		err = fmt.Errorf("%w after %v: %w", queue_job.ErrTimeout, p.cfg.Timeout, err)
 	}
-	return decide(&r.part.cfg, &t.row, t.run.job.Status, err)
+	return decide(&p.cfg, &t.row, t.run.job.Status, err)
 }
 
 var (
@@ -163,9 +163,9 @@ var (
 
 // judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
 // the table knows whether that was committed.
-func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
+func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	err, job := t.run.err, &t.run.job
-	row, errRead := r.standing(t)
+	row, errRead := p.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
 	case errRead != nil: // if the transaction was committed, what is written now changes nothing
@@ -176,18 +176,18 @@ func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) 
 		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
-		v = r.judgeReturned(t, cause, err)
+		v = p.judgeReturned(t, cause, err)
 		v.doubt = t.row.ID // the handler may have given up while its commit was under way
 		return v, false
 	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
-		return r.part.countsNoMore(t, row, err), true
+		return p.countsNoMore(t, row, err), true
 	case t.marked(row):
 		if err != nil {
-			r.process.Log.Warn(r.part.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
+			p.process.Log.Warn(p.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
 		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
 	case err != nil:
-		return r.part.countsNoMore(t, row, err), true
+		return p.countsNoMore(t, row, err), true
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}
@@ -195,7 +195,7 @@ func (r *runner) judgeCompleted(t *task, cause error) (v verdict, dropped bool) 
 
 // standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was
 // committed must not be reported as failed.
-func (r *runner) standing(t *task) (store.Standing, error) {
+func (p *part) standing(t *task) (store.Standing, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(t.run.lease.Context()))
 	defer cancel()
 	defer context.AfterFunc(t.run.lease.Context(), func() { time.AfterFunc(StopPatience*3/4, cancel) })()
@@ -203,7 +203,7 @@ func (r *runner) standing(t *task) (store.Standing, error) {
 	err := ground.Retry(asking, ground.Backoff{}, func() error {
 		statement, cancel := context.WithTimeout(asking, ground.StatementMax)
 		defer cancel()
-		rows, err := r.process.Jobs.Standings(statement, []uint64{t.row.ID})
+		rows, err := p.process.Jobs.Standings(statement, []uint64{t.row.ID})
 		if len(rows) > 0 {
 			standing = rows[0]
 		}
@@ -216,27 +216,27 @@ func (r *runner) standing(t *task) (store.Standing, error) {
 }
 
 // tellStarted tells the observer of the runs of a call.
-func (r *runner) tellStarted(ctx context.Context, tasks []*task) {
-	for _, o := range r.process.Observers {
+func (p *part) tellStarted(ctx context.Context, tasks []*task) {
+	for _, o := range p.process.Observers {
 		if o.Started == nil {
 			continue
 		}
 		for _, t := range tasks {
-			ground.Guarded(ctx, r.process.Log, "Observer.Started", func() { o.Started(ctx, &t.run.job, t.run.waited) })
+			ground.Guarded(ctx, p.process.Log, "Observer.Started", func() { o.Started(ctx, &t.run.job, t.run.waited) })
 		}
 	}
 }
 
 // tellFinished tells the type's own listener and the observers of the end of a run.
-func (r *runner) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
+func (p *part) tellFinished(ctx context.Context, t *task, f queue_job.Finished) {
 	ctx = context.WithoutCancel(ctx)
 	tell := func(name string, listener func(context.Context, *queue_job.Job, queue_job.Finished)) {
 		if listener != nil {
-			ground.Guarded(ctx, r.process.Log, name, func() { listener(ctx, &t.run.job, f) })
+			ground.Guarded(ctx, p.process.Log, name, func() { listener(ctx, &t.run.job, f) })
 		}
 	}
-	tell("OnFinished", r.part.cfg.OnFinished)
-	for _, o := range r.process.Observers {
+	tell("OnFinished", p.cfg.OnFinished)
+	for _, o := range p.process.Observers {
 		tell("Observer.Finished", o.Finished)
 	}
 }

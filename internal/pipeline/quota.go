@@ -203,12 +203,14 @@ func (p *places) wantNone() {
 
 // claims is the admission of a line that needs places of the quota.
 type claims struct {
-	d       *dispatcher
+	workers *workers
+	queue   *queue
+	clock   *ground.Clock
 	fills   *filling // nil: rows do not wait for a full call
 	lacking bool     // the line could have more workers, and has no place for one
 }
 
-func (c *claims) begin() { c.lacking = c.d.workers.claim() }
+func (c *claims) begin() { c.lacking = c.workers.claim() }
 
 // admit keeps the places that the rows need. Early rows need theirs later.
 func (c *claims) admit(picked []*task, f found) []*task {
@@ -216,7 +218,7 @@ func (c *claims) admit(picked []*task, f found) []*task {
 	if f.ahead {
 		rows = 0
 	}
-	c.d.workers.keep(rows, c.lacking && len(picked) == 0 && c.dueIn() <= 0, c.d.markTakes)
+	c.workers.keep(rows, c.lacking && len(picked) == 0 && c.dueIn() <= 0, f.markTakes)
 	return picked
 }
 
@@ -227,7 +229,7 @@ func (c *claims) in(found) time.Duration {
 	return time.Hour // the line waits for a place already
 }
 
-func (c *claims) back() { c.d.workers.places.wantNone() }
+func (c *claims) back() { c.workers.places.wantNone() }
 
 // dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
 func (c *claims) dueIn() time.Duration {
@@ -235,8 +237,8 @@ func (c *claims) dueIn() time.Duration {
 	if c.fills != nil {
 		wait = c.fills.goesIn(time.Now(), true)
 	}
-	if due, ok := c.d.queue.nextDue(0); ok {
-		wait = min(wait, c.d.until(due))
+	if due, ok := c.queue.nextDue(0); ok {
+		wait = min(wait, time.Duration(due-c.clock.Now())*time.Millisecond)
 	}
 	return wait
 }

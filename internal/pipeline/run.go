@@ -88,7 +88,7 @@ func (r *runner) run(tasks []*task) {
 		r.counts.delay[record.RangeOf(t.run.waited)].Add(1)
 	}
 	if len(r.process.Observers) > 0 {
-		r.tellStarted(ctx, tasks)
+		r.part.tellStarted(ctx, tasks)
 	}
 	if r.batch == nil {
 		first.run.err = r.handler(ctx, &first.run.job)
@@ -107,7 +107,7 @@ func (r *runner) run(tasks []*task) {
 func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	var params runParams
 	if slices.ContainsFunc(tasks, func(t *task) bool { return t.row.HasLong() }) {
-		params = r.longParams(tasks)
+		params = r.part.longParams(tasks)
 	}
 	if r.part.cfg.RatePerSecond > 0 {
 		r.awaitDelay(ctx, len(tasks))
@@ -244,14 +244,14 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	} else {
 		light := t
 		if t.row.HasLong() {
-			light = r.lighten(t)
+			light = r.part.lighten(r.queue, t)
 		}
 		r.settler.add(light, v, r.process.Clock.At(t.run.started))
 	}
 	r.workers.ending.Add(-1)
 	ground.Signal(r.wake)
 	if r.part.cfg.OnFinished != nil || len(r.process.Observers) > 0 {
-		r.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.run.err, Took: t.run.took, Wait: v.wait, Dropped: dropped && !v.written})
+		r.part.tellFinished(ctx, t, queue_job.Finished{Status: v.status, Err: t.run.err, Took: t.run.took, Wait: v.wait, Dropped: dropped && !v.written})
 	}
 }
 
@@ -264,9 +264,9 @@ func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 	case t.run.watch.gone.Load():
 		return verdict{status: queue_job.JobStatusCancelled}, true
 	case t.run.err != nil:
-		return r.judgeError(t, cause)
+		return r.part.judgeError(t, cause)
 	case bridge.QueueJob.Completed(&t.run.job):
-		return r.judgeCompleted(t, cause)
+		return r.part.judgeCompleted(t, cause)
 	case t.run.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
 		return verdict{status: queue_job.JobStatusSuccess}, false
 	default:

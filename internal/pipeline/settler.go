@@ -26,11 +26,10 @@ const settleEvery = 8 * time.Millisecond
 //	                                                ▲           │
 //	                                    by turns  failed ◄──────┘ not written
 type settler struct {
-	line   settling
-	permit *Permit
-	errlog *ground.Errlog
-	wake   chan struct{} // the line: something is written
-	log    *attemptLog
+	process *Process
+	writer  writer
+	wake    chan struct{} // the line: something is written
+	log     *attemptLog
 
 	mu      sync.Mutex
 	pending []*outcome // not sent yet
@@ -48,18 +47,12 @@ type settler struct {
 	cuts  int           // statements since then that had no answer in time
 }
 
-// settling is what a settler asks of its line.
-type settling interface {
-	settle(ctx context.Context, st statement) (again, locked []*outcome, err error)
-	logAttempts(ctx context.Context, attempts []store.Attempt) error
-	unsuccessful(t *task, v verdict, started int64) *store.Attempt
-	lost(t *task, outcome string) *store.Attempt
-}
-
-func newSettler(line settling, permit *Permit, errlog *ground.Errlog, wake chan struct{}) *settler {
+func newSettler(w writer, errors *errorCounts) *settler {
 	came := make(chan struct{}, 1)
-	log := &attemptLog{send: line.logAttempts, came: came, wake: wake, rows: batchRowsMax, wait: ground.Backoff{Longest: logLongest}}
-	return &settler{line: line, permit: permit, errlog: errlog, wake: wake, log: log, came: came, rows: batchRowsMax}
+	w.log = &attemptLog{
+		process: w.process, part: w.part, errors: errors, came: came, wake: w.wake, rows: batchRowsMax, wait: ground.Backoff{Longest: logLongest},
+	}
+	return &settler{process: w.process, writer: w, wake: w.wake, log: w.log, came: came, rows: batchRowsMax}
 }
 
 // add takes the verdict of a run that has ended.
@@ -67,7 +60,7 @@ func (s *settler) add(t *task, v verdict, started int64) {
 	o := &t.run.outcome // in the run: it is not allocated apart
 	*o = outcome{task: t, act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
-		o.log = s.line.unsuccessful(t, v, started)
+		o.log = s.log.unsuccessful(t, v, started)
 	}
 	o.reason = "" // told; alike verdicts for different reasons are written together
 	s.push(o)
@@ -76,7 +69,7 @@ func (s *settler) add(t *task, v verdict, started int64) {
 // undo takes back the marks of tasks that will not be started, if their rows still bear the lease's term.
 func (s *settler) undo(lease *keeper.Lease, tasks ...*task) {
 	for _, t := range tasks {
-		s.permit.giveBack(t)
+		s.process.Permit.giveBack(t)
 		s.push(unmarking(unmark, t, lease))
 	}
 }
@@ -99,7 +92,7 @@ func (s *settler) failLost(t *task, lease *keeper.Lease) {
 	v := verdict{status: queue_job.JobStatusFailed, doubt: t.row.ID}
 	s.push(&outcome{
 		task: t, act: act{kind: failLost, row: store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, term: lease.Term, verdict: v},
-		log: s.line.lost(t, v.status.String()),
+		log: s.log.lost(t, v.status.String()),
 	})
 }
 
@@ -281,10 +274,10 @@ func (s *settler) send(ctx context.Context, st statement) (again, locked []*outc
 	statement, cancel := context.WithTimeout(ctx, s.patience(first, st.passes))
 	defer cancel()
 	sent := time.Now()
-	again, locked, err := s.line.settle(statement, st)
+	again, locked, err := s.writer.settle(statement, st)
 	if err == nil {
 		s.took, s.cuts = time.Since(sent), 0
-		s.errlog.On(ctx, "write outcomes", nil)
+		s.process.Errlog.On(ctx, "write outcomes", nil)
 		for _, o := range again {
 			o.tries = max(1, o.tries)
 		}
@@ -298,9 +291,9 @@ func (s *settler) send(ctx context.Context, st statement) (again, locked []*outc
 		err = fmt.Errorf("%w; perhaps a transaction has locked one of the rows", err)
 	}
 	if !isCut || !first.cut { // the log has not heard of it
-		s.errlog.On(ctx, "write outcomes", err)
+		s.process.Errlog.On(ctx, "write outcomes", err)
 	} else if s.unwritten.Load() > 1 { // of a single one, the row is locked
-		s.errlog.Remains("write outcomes", err)
+		s.process.Errlog.Remains("write outcomes", err)
 	}
 	if errors.Is(err, store.ErrNotLogged) {
 		s.log.failed(0)
@@ -339,42 +332,32 @@ func (s *settler) patience(first *outcome, passes bool) time.Duration {
 	return max(usual, min(slow, ground.StatementMax))
 }
 
-const (
-	settleMax = 3 * time.Second // a statement for outcomes that has no answer by then is cut: somebody may have locked one of its rows
-
-	// While such a statement is sent again, others wait. So it is cut sooner, and then there is a rest.
-	againLeast   = 250 * time.Millisecond
-	againLongest = time.Second      // if the database is not slow
-	againRest    = 10 * time.Second // at most: a statement that was cut goes on in some servers, and keeps a session
-	againOften   = 8                // statements in a row that were cut, until the rests become twice as long
-	againFinds   = 3                // tries, until an outcome stands alone
-	againSure    = 8                // statements in a row that were answered, until larger ones are tried: it was the database, and no row
-	lockedLooks  = time.Second      // from one look at locked rows to the next
-)
-
 // settle sends a statement, and goes on with its tasks. It returns the outcomes that are to be sent again, and those whose rows are locked.
 // After an error, it has done nothing with any.
-func (l *Line) settle(ctx context.Context, st statement) (again, locked []*outcome, err error) {
+func (w *writer) settle(ctx context.Context, st statement) (again, locked []*outcome, err error) {
 	if st.passes {
-		if locked, err = l.passOver(ctx, &st); err != nil || len(st.outcomes) == 0 {
+		if locked, err = w.passOver(ctx, &st); err != nil || len(st.outcomes) == 0 {
 			return nil, locked, err
 		}
 	}
 	ids := idsOf(st.tasks)
-	written, err := l.process.Jobs.Settle(ctx, ids, st.outcome(l.part.cfg.LostLimit, st.why))
+	written, err := w.process.Jobs.Settle(ctx, ids, st.outcome(w.part.cfg.LostLimit, st.why))
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case written == len(ids):
-		l.settled(&st)
+		w.settled(&st)
 		return nil, locked, nil
 	case !st.takesBack():
-		again, err = l.settledSome(ctx, &st, written)
+		var all bool
+		if again, all, err = w.settledSome(ctx, &st, written); all {
+			w.settled(&st)
+		}
 		return again, locked, err
 	}
-	rows, err := l.standings(ctx, st.tasks)
+	rows, err := w.standings(ctx, st.tasks)
 	if err == nil {
-		again = l.unmarkAgain(st.outcomes, rows)
+		again = w.unmarkAgain(st.outcomes, rows)
 	}
 	return again, locked, err
 }
@@ -394,24 +377,24 @@ func (a act) outcome(lostLimit int, why *store.Attempt) store.Outcome {
 }
 
 // settled goes on with tasks whose outcomes the table has.
-func (l *Line) settled(st *statement) {
+func (w *writer) settled(st *statement) {
 	if st.status != queue_job.JobStatusSuccess {
-		l.noteLogs(st)
+		w.log.noteLogs(st)
 	}
-	if len(l.process.Hooks) > 0 && !st.takesBack() {
+	if len(w.process.Hooks) > 0 && !st.takesBack() {
 		for _, o := range st.outcomes {
-			l.part.tellSettled(o.task, o.verdict)
+			w.part.tellSettled(o.task, o.verdict)
 		}
 	}
 	switch {
 	case st.kind == handBack:
-		l.waitAgain(st.tasks)
+		w.waitAgain(st.tasks)
 	case st.kind == settle && st.status.Pending():
-		l.runAgain(st.act, st.tasks)
+		w.runAgain(st.act, st.tasks)
 	default:
 		if st.kind == unmark {
-			l.backlog.LetGo()
+			w.backlog.LetGo()
 		}
-		l.queue.forget(st.tasks...)
+		w.queue.forget(st.tasks...)
 	}
 }

@@ -165,7 +165,7 @@ func TestALostRunIsLoggedThoughNothingElseHappens(t *testing.T) {
 		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		synctest.Wait()
-		l.noteLost(&task{row: store.Row{ID: 7, Term: 6}}, lease)
+		l.settler.log.noteLost(&task{row: store.Row{ID: 7, Term: 6}}, lease)
 		synctest.Wait()
 		if table.count() != 1 {
 			t.Error("it is not")
@@ -180,7 +180,7 @@ func TestWhoDrainsALineWaitsForItsLog(t *testing.T) {
 		l.process.Jobs, l.part.about = table, t.Context()
 		go l.settler.loop(t.Context())
 		table.away.Store(true)
-		l.note(&store.Attempt{JobID: 1})
+		l.settler.log.note(&store.Attempt{JobID: 1})
 		time.AfterFunc(StopPatience/4, func() { table.away.Store(false) })
 		if drained := l.Drain(t.Context(), func() bool { return true }); !drained || table.count() != 1 {
 			t.Errorf("drained: %v; %d rows are in the log", drained, table.count())

@@ -5,17 +5,30 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
+// writer has the table take outcomes, and goes on with their tasks. What it mostly does stands in settler.go (settle, settled).
+type writer struct {
+	process *Process
+	part    *part
+	queue   *queue
+	backlog Backlog
+	held    *atomic.Pointer[keeper.Lease] // under which the line starts jobs; nil: none
+	log     *attemptLog
+	wake    chan struct{} // the dispatcher
+}
+
 // passOver takes those out of a statement whose rows another transaction has locked. The read that says so waits for no lock, unless the
 // server is too old. It leaves out rows that are gone, too: those stay in the statement.
-func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {
-	free, err := l.process.Jobs.Unlocked(ctx, idsOf(st.tasks))
+func (w *writer) passOver(ctx context.Context, st *statement) (locked []*outcome, err error) {
+	free, err := w.process.Jobs.Unlocked(ctx, idsOf(st.tasks))
 	if err != nil || len(free) == len(st.tasks) {
 		return nil, err
 	}
@@ -28,7 +41,7 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 			locked = append(locked, o)
 		}
 	}
-	there, err := l.standings(ctx, tasksOf(locked))
+	there, err := w.standings(ctx, tasksOf(locked))
 	if err != nil {
 		return nil, err
 	}
@@ -44,51 +57,50 @@ func (l *Line) passOver(ctx context.Context, st *statement) (locked []*outcome, 
 }
 
 // settledSome goes on with tasks of whose outcomes a statement has written some only. The others are dropped, unless the table has them since
-// they were sent before, or does not show their runs yet.
-func (l *Line) settledSome(ctx context.Context, st *statement, written int) (again []*outcome, err error) {
-	sentBefore, wanted := st.outcomes[0].tries > 0, l.process.wanted(st.status)
-	doubtful, mayBeBehind := st.doubt != 0 && sentBefore, st.kind == settle && l.process.Errlog.Lately()
+// they were sent before, or does not show their runs yet. If the table has all that are not to be sent again, it leaves these to settled.
+func (w *writer) settledSome(ctx context.Context, st *statement, written int) (again []*outcome, all bool, err error) {
+	sentBefore, wanted := st.outcomes[0].tries > 0, w.process.wanted(st.status)
+	doubtful, mayBeBehind := st.doubt != 0 && sentBefore, st.kind == settle && w.process.Errlog.Lately()
 	var rows map[uint64]store.Standing
 	if doubtful || wanted || mayBeBehind {
-		if rows, err = l.standings(ctx, st.tasks); err != nil {
-			return nil, err
+		if rows, err = w.standings(ctx, st.tasks); err != nil {
+			return nil, false, err
 		}
 	}
 	if mayBeBehind {
 		st.outcomes, again = behind(st.outcomes, rows)
 		st.tasks = tasksOf(st.outcomes)
 	}
-	all := len(st.outcomes)
+	n := len(st.outcomes)
 	switch {
-	case all == 0:
-		return again, nil
-	case written == all, doubtful && st.wrote(rows[st.doubt]):
-		l.settled(st)
-		return again, nil
+	case n == 0:
+		return again, false, nil
+	case written == n, doubtful && st.wrote(rows[st.doubt]):
+		return again, true, nil
 	case !sentBefore:
-		dropped := fmt.Sprintf("%d of %d outcomes dropped", all-written, all)
-		l.process.Log.Info(l.part.about, dropped+": a later run took the jobs over, or they were finished by other means")
+		dropped := fmt.Sprintf("%d of %d outcomes dropped", n-written, n)
+		w.process.Log.Info(w.part.about, dropped+": a later run took the jobs over, or they were finished by other means")
 	}
 	if st.doubt == 0 || doubtful && st.ranAgain(rows[st.doubt], st.tasks[0].row.Changes) {
-		l.noteLogs(st)
+		w.log.noteLogs(st)
 	}
 	for _, o := range st.outcomes {
 		others := st.status == queue_job.JobStatusCancelled || // by Jobs.Cancel, perhaps
 			st.status.Pending() && rows[o.task.row.ID].Changes != o.task.row.Changes // marked by a later holder, and unmarked
 		if wanted && st.wrote(rows[o.task.row.ID]) && !others {
-			l.part.tellSettled(o.task, o.verdict)
+			w.part.tellSettled(o.task, o.verdict)
 		}
 	}
 	if st.kind == failLost {
-		l.backlog.LetGo()
+		w.backlog.LetGo()
 	}
-	l.queue.forget(st.tasks...)
-	return again, nil
+	w.queue.forget(st.tasks...)
+	return again, false, nil
 }
 
 // standings reads how the rows of tasks stand. A row that is gone has the zero value, and no term.
-func (l *Line) standings(ctx context.Context, tasks []*task) (rows map[uint64]store.Standing, err error) {
-	list, err := l.process.Jobs.Standings(ctx, idsOf(tasks))
+func (w *writer) standings(ctx context.Context, tasks []*task) (rows map[uint64]store.Standing, err error) {
+	list, err := w.process.Jobs.Standings(ctx, idsOf(tasks))
 	rows = make(map[uint64]store.Standing, len(list))
 	for _, row := range list {
 		rows[row.ID] = row
@@ -118,12 +130,12 @@ func behind(group []*outcome, rows map[uint64]store.Standing) (others, again []*
 
 // unmarkAgain returns the outcomes whose rows still bear their marks, though unmarking did not find them: somebody changed
 // their priority after the mark, which counts as a change. The others are not ours any more.
-func (l *Line) unmarkAgain(group []*outcome, rows map[uint64]store.Standing) (again []*outcome) {
+func (w *writer) unmarkAgain(group []*outcome, rows map[uint64]store.Standing) (again []*outcome) {
 	for _, o := range group {
 		row := rows[o.task.row.ID]
 		if row.Term != o.row.Term || row.Attempts != o.row.Attempts || row.Changes == o.row.Changes || !pending(row) {
-			l.backlog.LetGo() // an earlier sending may have taken the mark back
-			l.queue.forget(o.task)
+			w.backlog.LetGo() // an earlier sending may have taken the mark back
+			w.queue.forget(o.task)
 			continue
 		}
 		o.task.row.Changes, o.row.Changes = row.Changes, row.Changes
@@ -134,40 +146,53 @@ func (l *Line) unmarkAgain(group []*outcome, rows map[uint64]store.Standing) (ag
 
 // waitAgain keeps tasks in memory as they were before they were marked. The next mark says whether their rows are still like
 // that.
-func (l *Line) waitAgain(tasks []*task) {
+func (w *writer) waitAgain(tasks []*task) {
 	for _, t := range tasks {
-		if l.held.Load() != t.run.lease {
-			l.queue.forget(t)
+		if w.held.Load() != t.run.lease {
+			w.queue.forget(t)
 			continue
 		}
 		again := &task{row: t.row, dueMillis: t.dueMillis, refused: t.refused, wasLost: t.row.Lost > 0, hasSlot: t.hasSlot}
 		again.row.Term = 0
 		again.row.Attempts--
 		again.row.Changes++
-		l.queue.back(again)
+		w.queue.back(again)
 	}
-	ground.Signal(l.wake)
+	ground.Signal(w.wake)
 }
 
 // runAgain keeps tasks in memory that fall due soon, so that they start on time; the others come back with a sweep.
-func (l *Line) runAgain(act act, tasks []*task) {
-	due := l.process.Clock.Now()
+func (w *writer) runAgain(act act, tasks []*task) {
+	due := w.process.Clock.Now()
 	if act.wait > 0 {
-		due = l.process.Clock.Latest() + act.wait.Milliseconds()
+		due = w.process.Clock.Latest() + act.wait.Milliseconds()
 	}
 	for _, t := range tasks {
-		if l.held.Load() != t.run.lease || act.wait > ground.Horizon || isSuspect(&l.part.cfg, t.row.Lost) {
-			l.queue.forget(t)
+		if w.held.Load() != t.run.lease || act.wait > ground.Horizon || isSuspect(&w.part.cfg, t.row.Lost) {
+			w.queue.forget(t)
 			continue
 		}
 		again := &task{row: t.row, dueMillis: due, wasLost: t.row.Lost > 0, hasSlot: t.hasSlot}
 		again.row.Term, again.row.Status, again.row.StartTime = 0, int16(act.status), due/1000+1
 		again.row.Retries += act.retried
 		again.row.Deferred += act.deferred
-		l.queue.backIfRoom(again)
+		w.queue.backIfRoom(again)
 	}
-	ground.Signal(l.wake)
+	ground.Signal(w.wake)
 }
+
+const (
+	settleMax = 3 * time.Second // a statement for outcomes that has no answer by then is cut: somebody may have locked one of its rows
+
+	// While such a statement is sent again, others wait. So it is cut sooner, and then there is a rest.
+	againLeast   = 250 * time.Millisecond
+	againLongest = time.Second      // if the database is not slow
+	againRest    = 10 * time.Second // at most: a statement that was cut goes on in some servers, and keeps a session
+	againOften   = 8                // statements in a row that were cut, until the rests become twice as long
+	againFinds   = 3                // tries, until an outcome stands alone
+	againSure    = 8                // statements in a row that were answered, until larger ones are tried: it was the database, and no row
+	lockedLooks  = time.Second      // from one look at locked rows to the next
+)
 
 // failures are the outcomes of a settler whose statements have failed. They are sent apart from the others: a transaction may have locked
 // their rows, or a trigger refuses one. While a statement waits for a row, no other outcome of the type is written, and when unsettledMax of

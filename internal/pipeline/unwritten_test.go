@@ -27,7 +27,7 @@ func TestARunIsLoggedWhoseOutcomeWasInDoubtIfTheJobHasRunAgainSince(t *testing.T
 			task: &task{row: store.Row{ID: 1, Term: 7, Attempts: 3, Changes: 2}}, tries: c.tries, log: &store.Attempt{JobID: 1},
 			act: act{settle, store.Version{Term: 7, Attempts: 3}, 7, verdict{status: queue_job.JobStatusRetry, doubt: 1}},
 		}
-		again, err := l.settledSome(t.Context(), &statement{act: o.act, outcomes: []*outcome{o}, tasks: []*task{o.task}}, 0)
+		again, _, err := l.settler.writer.settledSome(t.Context(), &statement{act: o.act, outcomes: []*outcome{o}, tasks: []*task{o.task}}, 0)
 		if noted := l.settler.log.unnoted(); err != nil || len(again) > 0 || noted != c.noted {
 			t.Errorf("%s: %d rows of the log are noted, want %d; %d outcomes are sent again, %v", what, noted, c.noted, len(again), err)
 		}

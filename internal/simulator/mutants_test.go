@@ -216,7 +216,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a row of the log that failed is not tried again",
 		File: "internal/pipeline/attempts.go",
-		Old:  "\t\t\tl.note(o.log)\n",
+		Old:  "\t\t\ta.note(o.log)\n",
 		New:  "",
 		Seed: 2,
 	},
@@ -458,7 +458,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
 		File: "internal/pipeline/long_params.go",
-		Old:  "t.refuse(r.process.Clock.Now(), lockedLongest)",
+		Old:  "t.refuse(p.process.Clock.Now(), lockedLongest)",
 		New:  "t.run.watch.gone.Store(true)",
 		Seed: 18,
 	},
@@ -487,7 +487,7 @@ var mutants = []mutant.Mutant{
 		Name: "an outcome whose settle failed is dropped, and its row forgotten",
 		File: "internal/pipeline/settler.go",
 		Old:  "\treturn st.outcomes, nil, isCut\n",
-		New:  "\ts.line.(*Line).queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
+		New:  "\ts.writer.queue.forget(st.tasks...)\n\treturn nil, nil, isCut\n",
 		Seed: 5,
 	},
 	{
@@ -635,7 +635,7 @@ var mutants = []mutant.Mutant{
 		Name: "hooks are not told of what an earlier sending has written",
 		File: "internal/pipeline/unwritten.go",
 		Old:  "if wanted && st.wrote(rows[o.task.row.ID]) && !others {",
-		New:  "if _ = others; written > all {",
+		New:  "if _ = others; written > n {",
 		Seed: 56,
 	},
 	{
