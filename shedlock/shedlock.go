@@ -84,13 +84,13 @@ type Lock struct {
 
 // holding is one acquisition of the lock.
 type holding struct {
-	*keeper.Lease
+	lease    *keeper.Lease
 	keeper   *keeper.Keeper
 	released context.CancelFunc // called when the row has been given back
 	kept     chan struct{}      // closed when the keeper has ended
 }
 
-func (h *holding) over() bool { return h == nil || h.Context().Err() != nil }
+func (h *holding) over() bool { return h == nil || h.lease.Context().Err() != nil }
 
 // New checks the configuration and returns a [Lock] that is not held. It asks no database. A nil log writes to
 // slog.Default().
@@ -171,8 +171,8 @@ func (l *Lock) take(ctx context.Context) (*holding, error) {
 	go func() {
 		defer close(h.kept)
 		defer giveBack()
-		k.Run(h.Context())
-		if context.Cause(h.Context()) == keeper.ErrReleased {
+		k.Run(h.lease.Context())
+		if context.Cause(h.lease.Context()) == keeper.ErrReleased {
 			<-released.Done() // the statement that gives the row back still needs the connection
 		}
 	}()
@@ -237,7 +237,7 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 		return fmt.Errorf("unlock %q: %w", l.want.Name, ErrNotHeld)
 	}
 	lost := h.over()
-	ours, err := h.keeper.Release(ctx, h.Lease)
+	ours, err := h.keeper.Release(ctx, h.lease)
 	h.released()
 	<-h.kept
 	switch {
@@ -253,7 +253,7 @@ func (l *Lock) unlock(ctx context.Context, h *holding) error {
 // [ErrLost], or unlocked. If the lock is not held, it has ended already.
 func (l *Lock) Context() context.Context {
 	if h := l.holding(); h != nil {
-		return h.Context()
+		return h.lease.Context()
 	}
 	return notHeld
 }
@@ -261,7 +261,7 @@ func (l *Lock) Context() context.Context {
 // Term numbers the current acquisition: it grows each time the lock is taken. 0: the lock is not held.
 func (l *Lock) Term() int64 {
 	if h := l.holding(); !h.over() {
-		return h.Term
+		return h.lease.Term
 	}
 	return 0
 }
@@ -300,7 +300,7 @@ func (l *Lock) run(ctx context.Context, h *holding, fn func(context.Context) err
 	const unlockWithin = 5 * time.Second
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(h.Context(), func() { cancel(context.Cause(h.Context())) })()
+	defer context.AfterFunc(h.lease.Context(), func() { cancel(context.Cause(h.lease.Context())) })()
 	defer func() {
 		unlocking, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockWithin)
 		defer cancel()

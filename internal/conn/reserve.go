@@ -164,10 +164,10 @@ type margin struct {
 
 // ownConn is a handle on one connection of a pool. It is opened when it is needed, and again after it broke.
 type ownConn struct {
-	*margin
-	whom  purpose
-	users int  // guarded by reservations
-	turn  turn // lets statements in one at a time, since a connection can run only one
+	margin *margin
+	whom   purpose
+	users  int  // guarded by reservations
+	turn   turn // lets statements in one at a time, since a connection can run only one
 
 	prepare string       // the first statement on a new connection; empty: none
 	refused atomic.Int64 // when the server refused another connection, in unix nanoseconds
@@ -193,14 +193,14 @@ func (c *ownConn) Query(query string, args ...any) (*sql.Rows, error) {
 
 func (c *ownConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if c.given {
-		return c.pool.ExecContext(ctx, query, args...)
+		return c.margin.pool.ExecContext(ctx, query, args...)
 	}
 	return resend(ctx, c, func(conn *sql.Conn) (sql.Result, error) { return conn.ExecContext(ctx, query, args...) })
 }
 
 func (c *ownConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if c.given {
-		return c.pool.QueryContext(ctx, query, args...)
+		return c.margin.pool.QueryContext(ctx, query, args...)
 	}
 	return resend(ctx, c, func(conn *sql.Conn) (*sql.Rows, error) { return conn.QueryContext(ctx, query, args...) })
 }
@@ -228,7 +228,7 @@ func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, err
 // lend lends the own connection; after it was given back, a connection of the pool.
 func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 	if c.given {
-		return pool{c, c.pool}.lend(ctx)
+		return pool{c, c.margin.pool}.lend(ctx)
 	}
 	conn, err := c.open(ctx)
 	return conn, func(err error) {
@@ -242,9 +242,9 @@ func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 	if c.conn != nil {
 		select {
-		case c.changing <- struct{}{}:
+		case c.margin.changing <- struct{}{}:
 			c.claim()
-			c.changing.leave()
+			c.margin.changing.leave()
 		default: // somebody else opens one
 		}
 		return c.conn, nil
@@ -254,7 +254,7 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 		ctx, cancel = context.WithTimeout(ctx, openMax)
 		defer cancel()
 	}
-	leave, err := c.changing.enter(ctx)
+	leave, err := c.margin.changing.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -280,13 +280,13 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 // add takes another connection out of the pool. The caller has changing.
 func (c *ownConn) add(ctx context.Context) (*sql.Conn, error) {
 	c.claim()
-	if c.limit > 0 {
-		c.opening.Store(true)
-		defer c.opening.Store(false)
-		c.pool.SetMaxOpenConns(max(c.limit, c.pool.Stats().InUse+1))
-		defer c.pool.SetMaxOpenConns(c.limit)
+	if c.margin.limit > 0 {
+		c.margin.opening.Store(true)
+		defer c.margin.opening.Store(false)
+		c.margin.pool.SetMaxOpenConns(max(c.margin.limit, c.margin.pool.Stats().InUse+1))
+		defer c.margin.pool.SetMaxOpenConns(c.margin.limit)
 	}
-	return c.pool.Conn(ctx)
+	return c.margin.pool.Conn(ctx)
 }
 
 const (
@@ -297,8 +297,8 @@ const (
 
 // needed reports whether the pool has no connection for another statement.
 func (c *ownConn) needed() bool {
-	stats := c.pool.Stats()
-	return stats.MaxOpenConnections > 0 && (stats.InUse >= stats.MaxOpenConnections || c.opening.Load()) &&
+	stats := c.margin.pool.Stats()
+	return stats.MaxOpenConnections > 0 && (stats.InUse >= stats.MaxOpenConnections || c.margin.opening.Load()) &&
 		time.Now().UnixNano()-c.refused.Load() > int64(openAgain)
 }
 
@@ -332,7 +332,7 @@ func (c *ownConn) close() {
 	if c.conn != nil {
 		c.drop(c.conn)
 	}
-	leave, _ := c.changing.enter(context.Background())
+	leave, _ := c.margin.changing.enter(context.Background())
 	defer leave()
 	c.unclaim()
 }
@@ -342,7 +342,7 @@ func (c *ownConn) close() {
 func (c *ownConn) claim() {
 	if !c.claims {
 		c.claims = true
-		c.claimed++
+		c.margin.claimed++
 	}
 	p := c.margin
 	limit := p.pool.Stats().MaxOpenConnections
@@ -403,10 +403,10 @@ func (c *ownConn) leave() {
 	if c.users--; c.users > 0 {
 		return
 	}
-	r := reservations.of[c.pool]
+	r := reservations.of[c.margin.pool]
 	r.conns[c.whom] = nil
 	if r.conns == ([purposes]*ownConn{}) {
-		delete(reservations.of, c.pool)
+		delete(reservations.of, c.margin.pool)
 	}
 	done, _ := c.turn.enter(context.Background())
 	defer done()

@@ -24,7 +24,7 @@ const (
 
 // walk is one way of the pruner along the primary key, under a lease.
 type walk struct {
-	*pruner
+	pruner   *pruner
 	lease    Turn
 	began    time.Time
 	whole    bool   // it began with the first row
@@ -56,15 +56,16 @@ func (w *walk) run(ctx context.Context) error {
 	for ctx.Err() == nil && w.lease.Trusted() {
 		page, err := w.page(ctx)
 		if failed := (*archiveError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-			w.Log.Error(w.About, fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
+			w.pruner.Log.Error(w.pruner.About,
+				fmt.Sprintf("archive jobs that WithRetention is to delete: %v; they stay for now, and what comes after them", err))
 			return nil
 		}
 		if err != nil {
 			if time.Since(worked) >= retainEvery {
 				return err // another instance may have more luck
 			}
-			w.Errlog.On(ctx, "delete old jobs", err)
-			w.pacing.debt = 0
+			w.pruner.Errlog.On(ctx, "delete old jobs", err)
+			w.pruner.pacing.debt = 0
 			ground.Sleep(ctx, again.Next())
 			continue // with fewer rows; nobody else would go on for as long as the lease was taken for
 		}
@@ -73,8 +74,8 @@ func (w *walk) run(ctx context.Context) error {
 		if !w.pass(page) {
 			return nil
 		}
-		w.Errlog.On(ctx, "look how many rows there are", w.keepUp(page.Rows))
-		w.sleep(ctx, w.pacing.debt)
+		w.pruner.Errlog.On(ctx, "look how many rows there are", w.keepUp(page.Rows))
+		w.sleep(ctx, w.pruner.pacing.debt)
 	}
 	w.lease.BreakOff()
 	return nil
@@ -90,7 +91,7 @@ func (w *walk) pass(page retained) bool {
 	}
 	w.after = page.Rows[len(page.Rows)-1].ID
 	if w.unbroken = w.unbroken && page.deleted+forEver+others == len(page.Rows); w.unbroken {
-		w.settled = w.after
+		w.pruner.settled = w.after
 	}
 	return true
 }
@@ -98,27 +99,27 @@ func (w *walk) pass(page retained) bool {
 // logEnd says what the walk came to.
 func (w *walk) logEnd() {
 	if w.deleted > 0 {
-		w.Log.Info(w.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v",
+		w.pruner.Log.Info(w.pruner.About, fmt.Sprintf("%s deleted, as WithRetention says; it took %v",
 			rowsText(int64(w.deleted)), time.Since(w.began).Round(time.Millisecond)))
 	}
 	if w.forEver > 0 && w.whole {
-		w.Log.Info(w.About, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
+		w.pruner.Log.Info(w.pruner.About, fmt.Sprintf("%s of finished jobs kept for ever, as WithRetention says", rowsText(int64(w.forEver))))
 	}
 }
 
 // keepUp looks how many rows were added since these.
 func (w *walk) keepUp(rows []record.Aged) error {
-	if !w.pacing.toLook(time.Now()) {
+	if !w.pruner.pacing.toLook(time.Now()) {
 		return nil
 	}
 	age, known := w.age(rows)
 	if !known {
 		return nil
 	}
-	return w.looks.Look(w.lease.Context(), func(ctx context.Context) error {
-		_, newest, err := w.table.Span(ctx)
+	return w.pruner.looks.Look(w.lease.Context(), func(ctx context.Context) error {
+		_, newest, err := w.pruner.table.Span(ctx)
 		if err == nil {
-			w.pacing.saw(rows[len(rows)-1].ID, age, newest)
+			w.pruner.pacing.saw(rows[len(rows)-1].ID, age, newest)
 		}
 		return err
 	})
@@ -133,32 +134,32 @@ type retained struct {
 // sleep rests until the pace allows the next statement, but no longer than most. It returns the time that it slept.
 func (w *walk) sleep(ctx context.Context, most time.Duration) time.Duration {
 	began := time.Now()
-	ground.Sleep(ctx, w.pacing.rest(most, began))
+	ground.Sleep(ctx, w.pruner.pacing.rest(most, began))
 	return time.Since(began)
 }
 
 // look sends statements while the lease holds, and adds the rest that they ask for.
 func (w *walk) look(send func(context.Context) error) error {
 	began := time.Now()
-	err := w.looks.Look(w.lease.Context(), send)
-	w.pacing.owe(time.Since(began))
+	err := w.pruner.looks.Look(w.lease.Context(), send)
+	w.pruner.pacing.owe(time.Since(began))
 	return err
 }
 
 // page deletes what is old in the next rows. If a statement takes long, the next page is smaller.
 func (w *walk) page(ctx context.Context) (page retained, err error) {
-	old := record.Old{Types: w.types, Before: map[int32]int64{}}
-	for status, kept := range w.times {
-		old.Before[status] = (w.Clock.Surely() - kept.Milliseconds()) / 1000
+	old := record.Old{Types: w.pruner.types, Before: map[int32]int64{}}
+	for status, kept := range w.pruner.times {
+		old.Before[status] = (w.pruner.Clock.Surely() - kept.Milliseconds()) / 1000
 	}
 	err = w.look(func(ctx context.Context) (err error) {
-		page.OldPage, err = w.table.FindOld(ctx, old, w.after, w.pacing.rows)
+		page.OldPage, err = w.pruner.table.FindOld(ctx, old, w.after, w.pruner.pacing.rows)
 		return err
 	})
-	if err == nil && w.archive != nil && len(page.Old) > 0 {
+	if err == nil && w.pruner.archive != nil && len(page.Old) > 0 {
 		var jobs []queue_job.Archived
 		err = w.look(func(ctx context.Context) (err error) {
-			jobs, err = bridge.QueueJob.Archived(ctx, w.table, page.Old)
+			jobs, err = bridge.QueueJob.Archived(ctx, w.pruner.table, page.Old)
 			return err
 		})
 		if err == nil {
@@ -170,13 +171,13 @@ func (w *walk) page(ctx context.Context) (page retained, err error) {
 		d, err = w.delete(ctx, old, page.OldPage)
 	}
 	page.deleted = d.Rows
-	w.pacing.resize(d.Took, err)
+	w.pruner.pacing.resize(d.Took, err)
 	for err == nil && d.Strays && w.lease.Trusted() {
-		if w.sleep(ctx, w.pacing.debt); ctx.Err() != nil {
+		if w.sleep(ctx, w.pruner.pacing.debt); ctx.Err() != nil {
 			break
 		}
 		err = w.look(func(ctx context.Context) (err error) {
-			d, err = w.table.DeleteStrays(ctx, page.OldPage, record.Steps{Rows: w.pacing.step()})
+			d, err = w.pruner.table.DeleteStrays(ctx, page.OldPage, record.Steps{Rows: w.pruner.pacing.step()})
 			return err
 		})
 	}
@@ -190,15 +191,15 @@ func (w *walk) delete(ctx context.Context, old record.Old, page record.OldPage) 
 	holding, cancel := context.WithTimeout(w.lease.Context(), 2*ground.LookLongest) // for a commit that nobody answers
 	defer cancel()
 	began, rested := time.Now(), time.Duration(0)
-	d, err := w.table.DeleteOld(holding, old, page, record.Steps{
-		Rows: w.pacing.step(),
+	d, err := w.pruner.table.DeleteOld(holding, old, page, record.Steps{
+		Rows: w.pruner.pacing.step(),
 		Turn: func(_ context.Context, rows int, send func(context.Context) error) error {
 			rested += w.sleep(ctx, retainNap)
-			w.pacing.claim(rows, time.Now())
+			w.pruner.pacing.claim(rows, time.Now())
 			return w.look(send)
 		},
 	})
-	w.pacing.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
+	w.pruner.pacing.owe(time.Since(began) - rested - d.Took) // the begin and the commit; look has added the rest for each statement
 	return d, err
 }
 
@@ -218,7 +219,7 @@ func (w *walk) archived(ctx context.Context, jobs []queue_job.Archived) (ids []u
 				done <- fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 			}
 		}()
-		done <- w.archive(holding, jobs)
+		done <- w.pruner.archive(holding, jobs)
 	}()
 	select {
 	case err = <-done:
@@ -243,13 +244,13 @@ func (e *archiveError) Unwrap() error { return e.err }
 // young reports whether no row behind these can have outlived its time: they were created too lately.
 func (w *walk) young(rows []record.Aged) bool {
 	age, known := w.age(rows)
-	return known && age < slices.Min(slices.Collect(maps.Values(w.times)))
+	return known && age < slices.Min(slices.Collect(maps.Values(w.pruner.times)))
 }
 
 // age is how long ago the oldest of the rows was created. Rows that are still to be created do not count: they say nothing of the rows behind
 // them, but that a clock was ahead. If there are no others, the age is not known.
 func (w *walk) age(rows []record.Aged) (age time.Duration, known bool) {
-	now, oldest := w.Clock.Now(), int64(math.MaxInt64)
+	now, oldest := w.pruner.Clock.Now(), int64(math.MaxInt64)
 	for i := range rows {
 		if created := rows[i].Created; created*1000 <= now+createdAhead.Milliseconds() {
 			oldest = min(oldest, created)
@@ -265,9 +266,9 @@ func (w *walk) age(rows []record.Aged) (age time.Duration, known bool) {
 // jobs of types that this instance has no configuration for.
 func (w *walk) notOurs(rows []record.Aged) (forEver, others int) {
 	for i := range rows {
-		_, timed := w.times[rows[i].Status]
+		_, timed := w.pruner.times[rows[i].Status]
 		switch {
-		case !slices.Contains(w.types, rows[i].JobType):
+		case !slices.Contains(w.pruner.types, rows[i].JobType):
 			others++
 		case !timed && slices.Contains(store.FinalStatuses, rows[i].Status):
 			forEver++
