@@ -75,7 +75,7 @@ func TestAHolderThatHasToldNothingForMinutesIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, lease := range taken {
-			if err := st.WriteLines(t.Context(), []store.Line{{Lease: lease.Name, Term: lease.Term, LineState: store.LineState{Workers: 10}}}); err != nil {
+			if err := st.WriteLines(t.Context(), []store.Line{{Lease: lease.Want.Name, Term: lease.Term, LineState: store.LineState{Workers: 10}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -159,6 +159,6 @@ func (c *Coordinator) lastly(about context.Context, lease *keeper.Lease, stateme
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), stopPatience)
 	defer cancel()
 	if err := statement(ctx); err != nil {
-		c.process.Log.Warn(about, fmt.Sprintf("%s: %v; it expires by itself", lease.Name, err))
+		c.process.Log.Warn(about, fmt.Sprintf("%s: %v; it expires by itself", lease.Want.Name, err))
 	}
 }

@@ -114,7 +114,7 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 	case len(taken) > 0:
 		c.pace.soonSince = time.Time{} // what comes next has its own time
 		for _, lease := range taken {
-			c.byName[lease.Name].take(lease)
+			c.byName[lease.Want.Name].take(lease)
 		}
 		if errLook := c.lookAgain(); errLook != nil { // nobody knows what still runs elsewhere
 			c.releaseAll(taken)

@@ -148,7 +148,7 @@ func (c *Coordinator) retire(s *seat, r retirement) {
 	if serving && !t.wanted.Swap(true) {
 		c.process.Log.Info(s.About(), fmt.Sprintf("lease %s is given up: %s", s.name, c.whyRetired(s, r)))
 		if r.why == replaced {
-			t.lease.MinLock = 0 // the seat that follows need not wait for it
+			t.lease.Want.MinLock = 0 // the seat that follows need not wait for it
 		}
 		t.giveUp()
 	}

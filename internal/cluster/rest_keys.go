@@ -47,7 +47,7 @@ func (c *Coordinator) writeRestKeys(ctx context.Context, s *seat, lease *keeper.
 		}
 		k.said = true
 		c.process.Log.Warn(s.About(), fmt.Sprintf("lease %s is given away, and the next holder does not know which keys %d handlers have: "+
-			"the table does not take it", lease.Name, len(keys)))
+			"the table does not take it", lease.Want.Name, len(keys)))
 		return nil
 	}
 	rows := max(k.rows, 1+len(keys)/store.RestKeysTogether)
@@ -66,4 +66,4 @@ func (c *Coordinator) dropRestKeys(lease *keeper.Lease, rows int) {
 	c.process.Errlog.On(ctx, "drop the keys of a rest", c.process.Tables.RestKeys.DropRestKeys(ctx, restOf(lease), rows))
 }
 
-func restOf(lease *keeper.Lease) string { return share.Remains(lease.Name, lease.Term) }
+func restOf(lease *keeper.Lease) string { return share.Remains(lease.Want.Name, lease.Term) }

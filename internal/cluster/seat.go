@@ -97,7 +97,7 @@ func (s *seat) minLock() time.Duration { return time.Duration(s.cfg.MinLockSecon
 func (s *seat) take(lease *keeper.Lease) {
 	t := &tenure{lease: lease}
 	if term, instance, broken := lease.Broken(); broken {
-		rest := share.Rest{Name: share.Remains(lease.Name, term), JobType: s.JobType, Shard: s.Shard, Layout: s.Layout, Term: term, Instance: instance}
+		rest := share.Rest{Name: share.Remains(lease.Want.Name, term), JobType: s.JobType, Shard: s.Shard, Layout: s.Layout, Term: term, Instance: instance}
 		t.unaware = unaware{rest, time.Now().Add(unawareMax)}
 	}
 	s.latest.Store(t)

@@ -62,7 +62,7 @@ func (c *Coordinator) ask(ctx context.Context, names []string, seen []store.Seen
 // unask takes back what this instance has asked for and has got: if it stops soon, others need not wait until they can ask.
 func (c *Coordinator) unask(ctx context.Context, taken []*keeper.Lease) {
 	got, others := ground.Divide(c.pace.asked, func(a keeper.Asked) bool {
-		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Name) == a.Name })
+		return slices.ContainsFunc(taken, func(l *keeper.Lease) bool { return share.Asking(l.Want.Name) == a.Name })
 	})
 	if time.Since(c.pace.askedAt) > askLasts {
 		others = nil // they have ended
@@ -106,7 +106,7 @@ func why(p *share.Picture, name string) string {
 func (c *Coordinator) serve(taken []*keeper.Lease) {
 	begun := c.process.Working(func(working context.Context) {
 		for _, lease := range taken {
-			s := c.byName[lease.Name]
+			s := c.byName[lease.Want.Name]
 			ctx, leave := context.WithCancel(working)
 			t := s.begin(leave)
 			serve := s.Hold(lease)

@@ -43,7 +43,7 @@ func (n *leaseNews) Taken(m cluster.Member, lease *keeper.Lease) {
 
 // Ended writes down how a lease has ended.
 func (n *leaseNews) Ended(lease *keeper.Lease, how string, at int64) {
-	n.log.Ended(lease.Name, lease.Term, how, at)
+	n.log.Ended(lease.Want.Name, lease.Term, how, at)
 }
 
 // leaseCounts counts, by job type, how many leases this process has taken and no longer has, since it started.

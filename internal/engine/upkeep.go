@@ -51,7 +51,7 @@ type clusterTurn struct {
 
 func (t clusterTurn) Context() context.Context { return t.lease.Context() }
 func (t clusterTurn) Trusted() bool            { return t.lease.Trusted() }
-func (t clusterTurn) BreakOff()                { t.lease.MinLock = 0 }
+func (t clusterTurn) BreakOff()                { t.lease.Want.MinLock = 0 }
 func (t clusterTurn) Release(context.Context)  { t.d.coordinator.Release(t.lease) }
 
 // upkeep are the tasks for which the database has the tables.

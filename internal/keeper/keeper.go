@@ -50,7 +50,7 @@ func (w Want) layout() int64 { return cmp.Or(w.Layout, 1) }
 
 // Lease is a lease that is or was held.
 type Lease struct {
-	Want
+	Want   Want
 	Term   int64
 	owner  string
 	taken  time.Time  // when the statement was sent that took it
@@ -64,9 +64,14 @@ type Lease struct {
 	noted   atomic.Int64 // what it may be, since NoteRunning renews the row, and does not say whether it has
 	row     string       // its name in the table; guarded by the keeper's mutex
 	maybe   string       // another name that a statement of unknown outcome may have written; guarded by it, too; empty: none
-	renewAt time.Time    // when it is renewed, or given back if it is late; only Run uses it
-	expires time.Time    // when the row expires unless it is renewed; only Run uses it
-	running int          // what its row says about what runs under it; unknown: nobody knows; only Run uses it
+	renewal renewal
+}
+
+// renewal is what the next renewal of a lease needs. Only Run uses it.
+type renewal struct {
+	at      time.Time // when the lease is renewed, or given back if it is late
+	expires time.Time // when the row expires unless it is renewed
+	running int       // what the row says about what runs under the lease; unknown: nobody knows
 }
 
 const unknown = -1
@@ -90,7 +95,7 @@ func (l *Lease) Lingering() context.Context { return l.lingers }
 
 // FreeIn is how long it takes until the lease has ended, if it is not renewed.
 func (l *Lease) FreeIn() time.Duration {
-	return max(0, time.Until(lease.FreeAt(epoch.Add(time.Duration(max(l.until.Load(), l.noted.Load()))), l.Lock)))
+	return max(0, time.Until(lease.FreeAt(epoch.Add(time.Duration(max(l.until.Load(), l.noted.Load()))), l.Want.Lock)))
 }
 
 // Context returns a context that ends when the lease is lost or given back, with [ErrLost] or [ErrReleased] as its cause,
@@ -378,7 +383,7 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 	lingers, end := context.WithCancel(context.WithoutCancel(k.parent))
 	context.AfterFunc(ctx, func() { time.AfterFunc(lingersFor, end) })
 	l := &Lease{Want: want, Term: term, owner: owner, taken: sent, row: want.Name, ctx: ctx, cancel: cancel, lingers: lingers,
-		renewAt: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}
+		renewal: renewal{at: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
 	k.mu.Lock()
@@ -404,20 +409,20 @@ func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
 // Close gives a lease back in such a way that nobody can take it until a later layout opens it.
 func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
 	return k.part(ctx, l, func(row string) error {
-		if row != l.Name { // the name was given away before
+		if row != l.Want.Name { // the name was given away before
 			return k.leases.DropLease(ctx, row, l.owner)
 		}
-		return k.leases.CloseLease(ctx, l.Name, l.owner, layout)
+		return k.leases.CloseLease(ctx, l.Want.Name, l.owner, layout)
 	})
 }
 
 // LayDown gives a lease back, whose type becomes dormant: nobody can take the lease until [Keeper.Wake].
 func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
 	return k.part(ctx, l, func(row string) error {
-		if row != l.Name { // the name was given away before
+		if row != l.Want.Name { // the name was given away before
 			return k.leases.DropLease(ctx, row, l.owner)
 		}
-		return k.leases.LayDown(ctx, l.Name, l.owner)
+		return k.leases.LayDown(ctx, l.Want.Name, l.owner)
 	})
 }
 
@@ -456,8 +461,8 @@ func (k *Keeper) Make(ctx context.Context, names []string) error {
 }
 
 func (k *Keeper) giveBack(ctx context.Context, l *Lease, row string) (ours bool, err error) {
-	if row == l.Name && !l.Once {
-		return k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+	if row == l.Want.Name && !l.Want.Once {
+		return k.leases.ReleaseLease(ctx, l.Want.Name, l.owner, l.Want.MinLock)
 	}
 	return true, k.leases.DropLease(ctx, row, l.owner)
 }
@@ -524,7 +529,7 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 		return err
 	}
 	sent := time.Now()
-	if err := k.leases.MoveLease(ctx, row, l.owner, l.Term, l.layout(), int64(l.Lock/time.Second), running); err != nil {
+	if err := k.leases.MoveLease(ctx, row, l.owner, l.Term, l.Want.layout(), int64(l.Want.Lock/time.Second), running); err != nil {
 		k.mu.Lock()
 		l.maybe = row
 		k.mu.Unlock()
@@ -539,13 +544,13 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 	delete(k.held, l.row)
 	l.row = row
 	k.held[row] = l
-	l.trustUntil(lease.TrustedUntil(sent, l.Lock))
+	l.trustUntil(lease.TrustedUntil(sent, l.Want.Lock))
 	k.mu.Unlock()
 	return unlocked(ctx, func() (err error) {
 		if later > 0 {
-			return k.leases.CloseLease(ctx, l.Name, l.owner, later)
+			return k.leases.CloseLease(ctx, l.Want.Name, l.owner, later)
 		}
-		_, err = k.leases.ReleaseLease(ctx, l.Name, l.owner, l.MinLock)
+		_, err = k.leases.ReleaseLease(ctx, l.Want.Name, l.owner, l.Want.MinLock)
 		return err
 	})
 }
@@ -567,8 +572,8 @@ func (k *Keeper) NoteRunning(ctx context.Context, l *Lease, running int) error {
 	k.mu.Lock()
 	row := l.row
 	k.mu.Unlock()
-	defer func() { l.noted.Store(int64(lease.TrustedUntil(time.Now(), l.Lock).Sub(epoch))) }()
-	return k.leases.NoteRunning(ctx, row, l.owner, int64(l.Lock/time.Second), running)
+	defer func() { l.noted.Store(int64(lease.TrustedUntil(time.Now(), l.Want.Lock).Sub(epoch))) }()
+	return k.leases.NoteRunning(ctx, row, l.owner, int64(l.Want.Lock/time.Second), running)
 }
 
 // DropEnded deletes the rows of leases that have ended, and whose names begin with one of the prefixes and are of no further
@@ -609,15 +614,15 @@ func (k *Keeper) Run(ctx context.Context) {
 // isDue reports whether a held lease must be renewed now. Then all are renewed, so that they go on together.
 func (k *Keeper) isDue() bool {
 	now := time.Now()
-	return slices.ContainsFunc(k.all(), func(l *Lease) bool { return !l.renewAt.After(now) })
+	return slices.ContainsFunc(k.all(), func(l *Lease) bool { return !l.renewal.at.After(now) })
 }
 
 // nextRenewal returns when the first of the held leases must be renewed, or a late one given back.
 func (k *Keeper) nextRenewal() time.Time {
 	next := time.Now().Add(time.Hour)
 	for _, l := range append(k.all(), k.late...) {
-		if l.renewAt.Before(next) {
-			next = l.renewAt
+		if l.renewal.at.Before(next) {
+			next = l.renewal.at
 		}
 	}
 	return next
@@ -636,10 +641,10 @@ func (k *Keeper) keep(ctx context.Context) {
 	})
 	patience := time.Hour // a statement for long leases must not keep the short ones waiting
 	for _, l := range all {
-		patience = min(patience, lease.RenewEvery(l.Lock)/2)
+		patience = min(patience, lease.RenewEvery(l.Want.Lock)/2)
 	}
 	for _, leases := range groupByLock(all) {
-		lock, sent := leases[0].Lock, time.Now()
+		lock, sent := leases[0].Want.Lock, time.Now()
 		statement, cancel := context.WithTimeout(ctx, patience)
 		rows, owners := k.rowsAndOwners(leases)
 		running := changedNumbers(leases, rows)
@@ -651,17 +656,17 @@ func (k *Keeper) keep(ctx context.Context) {
 		for i, l := range leases {
 			before, held := heldIn(kept, rows[i])
 			if n, written := running[rows[i]]; written && err == nil && before == 0 {
-				l.running = n
+				l.renewal.running = n
 			} else if written {
-				l.running = unknown
+				l.renewal.running = unknown
 			}
 			switch {
 			case l.ctx.Err() != nil: // the lease ended while the statement was under way
 				k.dropLate(l)
 			case err != nil:
-				l.renewAt = time.Now().Add(retryAfter)
+				l.renewal.at = time.Now().Add(retryAfter)
 			case k.moved(l, rows[i]): // which has renewed it
-				l.renewAt = sent.Add(lease.RenewEvery(lock))
+				l.renewal.at = sent.Add(lease.RenewEvery(lock))
 			case held:
 				l.renewed(sent.Add(-before))
 			default:
@@ -689,14 +694,14 @@ func heldIn(kept map[string]time.Duration, row string) (before time.Duration, he
 // locked its row, the lease is as trusted as it was, and is tried again soon.
 func (l *Lease) renewed(at time.Time) {
 	const longest = time.Second
-	every := lease.RenewEvery(l.Lock)
-	if until := lease.TrustedUntil(at, l.Lock); int64(until.Sub(epoch)) > l.until.Load() {
+	every := lease.RenewEvery(l.Want.Lock)
+	if until := lease.TrustedUntil(at, l.Want.Lock); int64(until.Sub(epoch)) > l.until.Load() {
 		l.trustUntil(until)
-		l.expires = at.Add(l.Lock)
+		l.renewal.expires = at.Add(l.Want.Lock)
 	}
-	l.renewAt = at.Add(every)
-	if soon := time.Now().Add(min(every/8, longest)); l.renewAt.Before(soon) {
-		l.renewAt = soon
+	l.renewal.at = at.Add(every)
+	if soon := time.Now().Add(min(every/8, longest)); l.renewal.at.Before(soon) {
+		l.renewal.at = soon
 	}
 }
 
@@ -704,10 +709,10 @@ func (l *Lease) renewed(at time.Time) {
 // the table.
 func changedNumbers(leases []*Lease, rows []string) (changed map[string]int) {
 	for i, l := range leases {
-		if l.Running == nil || rows[i] != l.Name { // it was moved
+		if l.Want.Running == nil || rows[i] != l.Want.Name { // it was moved
 			continue
 		}
-		if n := l.Running(l); n != l.running {
+		if n := l.Want.Running(l); n != l.renewal.running {
 			if changed == nil {
 				changed = map[string]int{}
 			}
@@ -723,9 +728,9 @@ func changedNumbers(leases []*Lease, rows []string) (changed map[string]int) {
 // time. If the lease was released, it is given back at once.
 func (k *Keeper) dropLate(l *Lease) {
 	k.drop(l)
-	l.renewAt = l.expires
+	l.renewal.at = l.renewal.expires
 	if errors.Is(context.Cause(l.ctx), ErrReleased) {
-		l.renewAt = time.Now()
+		l.renewal.at = time.Now()
 	}
 	k.late = append(k.late, l)
 }
@@ -734,7 +739,7 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 	statement, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	k.late = slices.DeleteFunc(k.late, func(l *Lease) bool {
-		due := !time.Now().Before(l.renewAt)
+		due := !time.Now().Before(l.renewal.at)
 		if due {
 			k.dropMaybe(statement, l)
 			k.giveBack(statement, l, l.row) // if this fails, the lease expires by itself
@@ -746,7 +751,9 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 func (k *Keeper) all() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Term, b.Term)) })
+	return slices.SortedFunc(maps.Values(k.held), func(a, b *Lease) int {
+		return cmp.Or(cmp.Compare(a.Want.Name, b.Want.Name), cmp.Compare(a.Term, b.Term))
+	})
 }
 
 // alike is what the leases in one statement have in common.
@@ -785,7 +792,7 @@ func (w taking) alike() alike {
 }
 
 // alike leaves holder and layout out: a statement renews leases of all.
-func (l *Lease) alike() alike { return alike{lock: l.Lock} }
+func (l *Lease) alike() alike { return alike{lock: l.Want.Lock} }
 
 func (k *Keeper) rowsAndOwners(leases []*Lease) (rows, owners []string) {
 	k.mu.Lock()

@@ -257,10 +257,10 @@ func TestALookShowsThatALeaseIsLost(t *testing.T) {
 		age  time.Duration
 		lost bool
 	}{
-		"it is ours":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: l.owner} }, showsWithin, false},
-		"it is free":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: l.owner, Free: true} }, showsWithin, true},
-		"another has it": {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Owner: "shop@other/1#b1"} }, showsWithin, true},
-		"it is free, by a node that may be behind": {func(l *Lease) store.Seen { return store.Seen{Name: l.Name, Free: true} }, showsWithin - 1, false},
+		"it is ours":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Want.Name, Owner: l.owner} }, showsWithin, false},
+		"it is free":     {func(l *Lease) store.Seen { return store.Seen{Name: l.Want.Name, Owner: l.owner, Free: true} }, showsWithin, true},
+		"another has it": {func(l *Lease) store.Seen { return store.Seen{Name: l.Want.Name, Owner: "shop@other/1#b1"} }, showsWithin, true},
+		"it is free, by a node that may be behind": {func(l *Lease) store.Seen { return store.Seen{Name: l.Want.Name, Free: true} }, showsWithin - 1, false},
 	} {
 		withKeeper(t, func(t *testing.T, f *fake) {
 			l := f.takeIt(t)
@@ -530,11 +530,11 @@ func TestALeaseThatExpiredBeforeItWasSeenIsSomebodyElsesAndNoError(t *testing.T)
 func TestARenewalThatIsNotSeenIsAnErrorAndCostsNoLease(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		l := f.takeIt(t)
-		other := f.hold(Want{Name: "job-2", Lock: l.Lock}, 1, "me", time.Now())
+		other := f.hold(Want{Name: "job-2", Lock: l.Want.Lock}, 1, "me", time.Now())
 		f.says(keep, answer{changed: 1})
 		f.says(readKeep, answer{})
 		f.alwaysSays(keep, answer{changed: 2})
-		time.Sleep(2 * l.Lock)
+		time.Sleep(2 * l.Want.Lock)
 		if !l.Trusted() || !other.Trusted() || len(f.failures()) != 1 || !strings.Contains(f.failures()[0].Error(), "reads seem to go to a replica") {
 			t.Errorf("trusted %v and %v, heard %v", l.Trusted(), other.Trusted(), f.failures())
 		}

@@ -103,7 +103,7 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 
 // Hold makes the line ready for a lease that was just taken: from now on, rows may be offered to what it returns.
 func (l *Line) Hold(lease *keeper.Lease) held {
-	l.process.Log.Info(l.part.about, fmt.Sprintf("lease %s taken, term %d", lease.Name, lease.Term))
+	l.process.Log.Info(l.part.about, fmt.Sprintf("lease %s taken, term %d", lease.Want.Name, lease.Term))
 	l.queue.Forget()
 	l.workers.newGate()
 	l.starts.forget()
@@ -145,7 +145,7 @@ func (l *Line) Serve(ctx context.Context, lease *keeper.Lease, rows Source, besi
 	unstarted := l.workers.takeUnstarted()
 	l.settler.undo(lease, unstarted...)
 	if lease.Context().Err() != nil {
-		l.process.OnLost(fmt.Sprintf("%s (term %d)", lease.Name, lease.Term), context.Cause(lease.Context()))
+		l.process.OnLost(fmt.Sprintf("%s (term %d)", lease.Want.Name, lease.Term), context.Cause(lease.Context()))
 	}
 }
 

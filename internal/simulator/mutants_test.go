@@ -838,7 +838,7 @@ var mutants = []mutant.Mutant{
 		Name: "a lease lost by the table's word is kept",
 		File: "internal/keeper/keeper.go",
 		Old:  "\t\t\t\tk.drop(l)\n\t\t\t\tl.end(ErrLost)",
-		New:  "\t\t\t\tl.trustUntil(lease.TrustedUntil(sent, lock))\n\t\t\t\tl.renewAt = sent.Add(lease.RenewEvery(lock))",
+		New:  "\t\t\t\tl.trustUntil(lease.TrustedUntil(sent, lock))\n\t\t\t\tl.renewal.at = sent.Add(lease.RenewEvery(lock))",
 		Seed: 4,
 	},
 	{
