@@ -85,8 +85,7 @@ type Service struct {
 	leaving  atomic.Bool
 	red      atomic.Bool           // readiness is, and the log knows why
 	refused  atomic.Pointer[error] // why the database takes no writes; nil: it does, or the runner would know
-	looks    sync.WaitGroup
-	stopLook context.CancelFunc
+	endLooks func()                // ends the loops that look, and waits for them; nil: there are none
 	began    time.Time
 
 	mu     sync.Mutex
@@ -165,12 +164,13 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	}
 	s.intake = intake.New(s.jobs, func(ctx context.Context) (*sql.Tx, error) { return s.cfg.DB.BeginTx(ctx, nil) }, writersMax, s.cfg.Room)
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stopLook = stop
-	s.looks.Go(func() { s.topics.Run(looking) })
+	var looks sync.WaitGroup
+	s.endLooks = func() { stop(); looks.Wait() }
+	looks.Go(func() { s.topics.Run(looking) })
 	if s.runner != nil {
-		s.looks.Go(func() { s.mendSchedules(looking) })
+		looks.Go(func() { s.mendSchedules(looking) })
 	} else {
-		s.looks.Go(func() { s.tryWrites(looking) })
+		looks.Go(func() { s.tryWrites(looking) })
 	}
 	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables,
 		Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
@@ -267,9 +267,8 @@ func (s *Service) Leave() { s.leaving.Store(true) }
 // comes in later is answered with 503. If ctx ends first, callbacks are cut off and will be sent again. Stop may be called twice.
 func (s *Service) Stop(ctx context.Context) (err error) {
 	s.Leave()
-	if s.stopLook != nil {
-		s.stopLook()
-		s.looks.Wait()
+	if s.endLooks != nil {
+		s.endLooks()
 	}
 	if s.intake != nil {
 		s.intake.Close()

@@ -71,8 +71,8 @@ func (o *origin) describe(now time.Time) Destination {
 func (l *lane) describe(now time.Time) Destination {
 	d := Destination{Origin: l.key.origin, Topic: l.key.topic, State: stateOf(&l.breaker, &l.start, now), InFlight: l.inFlight,
 		Waiting: len(l.queue), Limit: l.places.now, Took: l.speed.took, LastUsed: l.used}
-	if l.paused.After(now) {
-		d.State, d.OpenUntil = Paused, l.paused
+	if l.paused.until.After(now) {
+		d.State, d.OpenUntil = Paused, l.paused.until
 	}
 	d.blame(&l.breaker)
 	return d
@@ -101,8 +101,8 @@ func (s *lanes) blame(key laneKey, why Code, now time.Time) (detail string, unti
 		return fmt.Sprintf("destination %s is broken: %s", key.origin, failedBy(l.origin.breaker.why, l.last)), l.origin.breaker.until
 	case why == CodeBreakerOpen && l.breaker.open:
 		return fmt.Sprintf("destination %s is broken: %s", key.origin, failedBy(l.breaker.why, l.last)), l.breaker.until
-	case why == CodeRateLimited && l.paused.After(now):
-		return fmt.Sprintf("destination %s asked for a pause", key.origin), l.paused
+	case why == CodeRateLimited && l.paused.until.After(now):
+		return fmt.Sprintf("destination %s asked for a pause", key.origin), l.paused.until
 	}
 	return fmt.Sprintf("destination %s: %s", key.origin, details[why]), time.Time{}
 }

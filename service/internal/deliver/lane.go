@@ -25,11 +25,16 @@ type lane struct {
 
 	inFlight int
 	queue    []*waiter // callers who wait for a place, the first in front
-	paused   time.Time // until then, as the receiver asked
-	pausedAt time.Time // when it last asked
-	pauses   int       // that it asked for in a row
+	paused   paused
 	used     time.Time
 	last     lastFailure
+}
+
+// paused says which pause the receiver asked for.
+type paused struct {
+	until  time.Time
+	asked  time.Time // last
+	inARow int       // how many it asked for
 }
 
 // lastFailure is what the last call told that failed.
@@ -76,8 +81,8 @@ func (l *lane) admit(now time.Time) answer {
 	if opens, open := l.breaker.opens(now); open {
 		return answer{why: CodeBreakerOpen, opens: opens}
 	}
-	if l.paused.After(now) {
-		return answer{why: CodeRateLimited, opens: l.paused}
+	if l.paused.until.After(now) {
+		return answer{why: CodeRateLimited, opens: l.paused.until}
 	}
 	if l.inFlight >= l.places.now && !l.breaker.open { // a probe may go out beside calls that hang
 		return answer{why: CodeBusy, queue: l.turnComes(now)}
@@ -132,7 +137,7 @@ func (l *lane) finish(t ticket, v verdict, now time.Time) {
 	if v.pause {
 		l.pause(t.began, v.wait, now)
 	} else if v.status == success {
-		l.pauses = 0
+		l.paused.inARow = 0
 	}
 	if o := l.origin; o.breaker.record(v.connection, v.code, t.originEpoch, t.probesOrigin, now) && !o.breaker.open {
 		o.start.begin(now)
@@ -147,14 +152,14 @@ func (l *lane) finish(t ticket, v verdict, now time.Time) {
 
 // pause keeps calls back for as long as the receiver asks. If it does not say for how long, its pauses double.
 func (l *lane) pause(began time.Time, wait time.Duration, now time.Time) {
-	if !began.Before(l.pausedAt) {
-		l.pausedAt, l.pauses = now, l.pauses+1
+	if !began.Before(l.paused.asked) {
+		l.paused.asked, l.paused.inARow = now, l.paused.inARow+1
 	}
 	if wait == 0 {
-		wait = min(openFirst<<min(max(l.pauses-1, 0), 10), openMax)
+		wait = min(openFirst<<min(max(l.paused.inARow-1, 0), 10), openMax)
 	}
-	if until := now.Add(wait); until.After(l.paused) {
-		l.paused = until
+	if until := now.Add(wait); until.After(l.paused.until) {
+		l.paused.until = until
 		l.start.begin(until)
 	}
 }

@@ -238,8 +238,8 @@ func (s *lanes) tidy(now time.Time) {
 	defer s.mu.Unlock()
 	for e := s.recent.Back(); e != nil; {
 		l, before := e.Value.(*lane), e.Prev()
-		if now.Sub(later(l.used, l.paused)) < lanesAfter {
-			if l.used.After(l.paused) { // those in front were used later
+		if now.Sub(later(l.used, l.paused.until)) < lanesAfter {
+			if l.used.After(l.paused.until) { // those in front were used later
 				return
 			}
 		} else if l.isQuiet() {
