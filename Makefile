@@ -55,15 +55,16 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 AS_USUAL := -json -short -count=1 -parallel 16 -timeout 20m
 IN_FULL := -json -count=1 -p 1 -parallel 8 -timeout 60m
 
-# The names of databases, however deep they stand in a test's name, and what is added to them.
-NOT_ON = -skip "/^($(1))$$|//^($(1))$$$(2)"
+# What is left out: tests, and then databases, however deep they stand in a test's name. In this order: go test takes the first pattern
+# that a name matches so far, and every test matches that of a database so far.
+NOT_ON = -skip "$(if $(2),$(2)|)/^($(1))$$|//^($(1))$$"
 
 # The tests that have a line with a pattern, in some files.
 TESTS_WITH = ^($(shell awk '/^func Test/ { test = $$2; sub(/[^A-Za-z0-9_].*/, "", test) } /^}/ { test = "" } \
 	test && /$(1)/ { printf "%s%s", bar, test; bar = "|"; test = "" }' $(2)))$$
 
-# The tests that make test leaves out, or makes some sessions of.
-AT_LENGTH := $(call TESTS_WITH,\t(long\(t\)|.*testing\.Short|.*eachSession),tests/*_test.go tests/service/*_test.go)
+# The tests that make test leaves out, or shortens, or makes some sessions of. A test at the root says which one is missing here.
+AT_LENGTH := $(call TESTS_WITH,\t(long\(t\)|.*testing\.Short|.*unlessShort|.*eachSession),tests/*_test.go tests/service/*_test.go)
 
 # The tests of the service as a process of its own, which is built as users build it: the race detector does not see into that.
 OF_PROCESSES := $(call TESTS_WITH,= run.t,tests/service/*_test.go)
@@ -72,16 +73,16 @@ ifneq "$(filter ^()$$,$(AT_LENGTH) $(OF_PROCESSES))" ""
 $(error the tests that make test leaves out, or those of processes, are not found: awk says above why)
 endif
 
-# What neither measures time nor shares its process with others: simulated worlds, compilers, a count of goroutines.
+# What needs no database, and measures no time: compilers, and simulated worlds.
 MUTANTS := ^TestTheTestsTurnRedForEachMutant$$
-SIDE_BY_SIDE := ^TestNothingIsLost|^TestAThousandStartsAndStops|$(MUTANTS)
+SIDE_BY_SIDE := ^TestNothingIsLost|$(MUTANTS)
 
 # What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,|$(OF_PROCESSES)|$(MUTANTS)) ./tests ./tests/service; \
-	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,|$(SIDE_BY_SIDE)) ./tests; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests ./tests/service; \
+	  go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB) ./tests; \
 	  go test $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service; \
-	  PQ_SIM_SEEDS=10000 go test -json -count=1 -p 3 -timeout 30m -run "$(SIDE_BY_SIDE)" $(call NOT_ON,SQLite|MariaDB) ./internal/simulator ./tests ./tests/service'; \
+	  PQ_SIM_SEEDS=10000 go test -json -count=1 -p 2 -timeout 30m -run "$(SIDE_BY_SIDE)" ./internal/simulator ./tests/service'; \
 	  go test -json -count=1 -run '^TestASeed' ./internal/simulator; \
 	  $(SERVERS) -browser -- sh -ec 'go test -json -count=1 -parallel 4 -timeout 30m ./tests/browser; \
 	  go test -json -count=1 -timeout 30m ./service/internal/deliver; \
