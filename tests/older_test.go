@@ -16,6 +16,7 @@ import (
 
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -101,6 +102,11 @@ var sentBy = map[string]*regexp.Regexp{
 	"Settle Again":       regexp.MustCompile(`^UPDATE async_job_tab .* SET job_status = \?, start_time = `),
 	"AbandonLeases":      regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .* WHERE lock_name IN .* AND locked_by = \?`),
 	"ReleaseLease":       regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .* WHERE (lock_name IN .* AND )?locked_by = \?`),
+	"Rise":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = .*, running = .*, layout = .*, locked_by = \?, locked_at`),
+	"Beat":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = .*, running = .* AND locked_by = \? AND running >= \?`),
+	"Bury":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET running = -\?, lock_until = .* AND term <= `),
+	"CopyLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET locked_by = CASE lock_name`),
+	"FreeLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .* locked_by IN \(\?\) AND UNIX_TIMESTAMP\(lock_until\) > `),
 	"BreakLease":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .*, running = -\? WHERE`),
 	"Reschedule":         regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = .*, changes = changes`),
 	"Resume":             regexp.MustCompile(`^UPDATE async_job_type_tab .*SET paused_at = NULL, paused_until = NULL WHERE job_type = `),
@@ -361,6 +367,13 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Unlocked":      ignoring(st.Unlocked(ctx, []uint64{added[0].Id})),
 		"EndedLeases":   ignoring(st.EndedLeases(ctx, []string{"at-"})),
 		"DropEnded":     st.DropEnded(ctx, []string{"at-000000000000"}),
+		"Rise":          st.Rise(ctx, "live-000000000000", "me", 2, 2500, 10),
+		"Beat":          ignoring(st.Beat(ctx, "live-000000000000", "me", 3, 2500, 10)),
+		"Bury":          ignoring(st.Bury(ctx, "live-000000000000", "me", 1, 10)),
+		"CopyLeases": st.CopyLeases(ctx, []store.Copy{
+			{Seen: store.Seen{Name: "job-7", Owner: "me", Term: 1, Layout: 1, Until: later.UnixMicro()}, Rest: "rest-7-1"},
+		}),
+		"FreeLeases":    st.FreeLeases(ctx, []string{"job-7"}, []string{"me"}),
 		"LayDown":       st.LayDown(ctx, "job-70", "me"),
 		"Wake":          st.Wake(ctx, []string{"job-70"}),
 		"HaveWork":      ignoring(st.HaveWork(ctx, []int32{jobType})),

@@ -25,6 +25,16 @@ func (s *Sender) Reserve() (reserved *Sender, release func()) {
 	return s.on(own), sync.OnceFunc(own.leave)
 }
 
+// Pulse returns a sender on another connection of its own, for what an instance says each second, whatever the statements about leases wait for.
+// On other handles, and on SQLite, it is nil.
+func (s *Sender) Pulse() (reserved *Sender, release func()) {
+	own := s.reserve(forBeats, s.ownSession)
+	if own == nil {
+		return nil, func() {}
+	}
+	return s.on(own), sync.OnceFunc(own.leave)
+}
+
 // Relieved returns two senders whose statements use the pool as long as it has a connection for them. While all are in use, each sender
 // sends its statements, one at a time, through a connection of its own, on top of the pool's limit. It is opened when it is needed
 // for the first time, and given back a minute after it was needed last, so a pool that suffices costs the server nothing. The
@@ -145,6 +155,7 @@ type purpose int
 
 const (
 	forLeases   purpose = iota // always
+	forBeats                   // always
 	forEngine                  // while the pool is full
 	forHandlers                // the same
 	purposes
@@ -181,7 +192,7 @@ type ownConn struct {
 }
 
 // passing reports whether the connection is needed only while the pool is full.
-func (c *ownConn) passing() bool { return c.whom != forLeases }
+func (c *ownConn) passing() bool { return c.whom != forLeases && c.whom != forBeats }
 
 func (c *ownConn) Exec(query string, args ...any) (sql.Result, error) {
 	return c.ExecContext(context.Background(), query, args...)

@@ -234,9 +234,19 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"PausedTypes":   func(ctx context.Context, s *record.Store) { _, _ = s.PausedTypes(ctx) },
 	"AbandonLeases": func(ctx context.Context, s *record.Store) { _ = s.AbandonLeases(ctx, leases, "me") },
 	"ReleaseLease":  func(ctx context.Context, s *record.Store) { _, _ = s.ReleaseLease(ctx, "a", "me", time.Minute) },
-	"BreakLease":    func(ctx context.Context, s *record.Store) { _, _ = s.BreakLease(ctx, "a", "me") },
-	"Reschedule":    func(ctx context.Context, s *record.Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
-	"Resume":        func(ctx context.Context, s *record.Store) { _, _ = s.Resume(ctx, 7) },
+	"Rise":          func(ctx context.Context, s *record.Store) { _ = s.Rise(ctx, "live-1", "me", 41, 2500, 10) },
+	"Beat":          func(ctx context.Context, s *record.Store) { _, _ = s.Beat(ctx, "live-1", "me", 42, 2500, 10) },
+	"Bury":          func(ctx context.Context, s *record.Store) { _, _ = s.Bury(ctx, "live-1", "me", 9, 30) },
+	"CopyLeases": func(ctx context.Context, s *record.Store) {
+		_ = s.CopyLeases(ctx, []store.Copy{
+			{Seen: store.Seen{Name: "a", Owner: "me", Term: 9, Running: 3, Layout: 1, Until: 1_700_000_000_000_000}, Rest: "rest-a-9"},
+			{Seen: store.Seen{Name: "b", Owner: "you", Term: 8, Running: 1, Layout: 1028, Until: 1_700_000_001_500_000}, Rest: "rest-b-8"},
+		})
+	},
+	"FreeLeases": func(ctx context.Context, s *record.Store) { _ = s.FreeLeases(ctx, leases, []string{"me", "you"}) },
+	"BreakLease": func(ctx context.Context, s *record.Store) { _, _ = s.BreakLease(ctx, "a", "me") },
+	"Reschedule": func(ctx context.Context, s *record.Store) { _, _ = s.Reschedule(ctx, ids, 1_700_000_000) },
+	"Resume":     func(ctx context.Context, s *record.Store) { _, _ = s.Resume(ctx, 7) },
 	"SetLimits": func(ctx context.Context, s *record.Store) {
 		_, _ = s.SetLimits(ctx, 7, store.Limits{Workers: 3, Rate: 2.5})
 	},
@@ -407,7 +417,7 @@ func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T)
 			}
 		}
 	}
-	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases"} {
+	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases", "Bury", "FreeLeases"} {
 		if sent := sentBy(t, conn.MySQL.ForStatements(), verbs[name]); !strings.HasSuffix(sent[0].text, " FOR UPDATE"+conn.PassingLocked) {
 			t.Errorf("%s does not ask first which rows are locked: %s", name, sent[0].text)
 		}
@@ -439,7 +449,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "Beat", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "AddJobsUnlessThere, types", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.PostgreSQL} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

@@ -27,6 +27,15 @@ func (s *Store) Reserve() (reserved *Store, release func()) {
 	return &Store{one}, release
 }
 
+// Pulse is [conn.Sender.Pulse].
+func (s *Store) Pulse() (reserved *Store, release func()) {
+	one, release := s.Sender.Pulse()
+	if one == nil {
+		return nil, release
+	}
+	return &Store{one}, release
+}
+
 // InOneTransaction passes to act a store whose statements are one transaction: that of the handle, if it is one; if the handle is a pool,
 // a transaction of their own, which is sent again after a deadlock. On another handle, each statement is a transaction of its own.
 func (s *Store) InOneTransaction(ctx context.Context, act func(*Store) error) error {

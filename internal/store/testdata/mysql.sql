@@ -177,6 +177,23 @@ FROM async_job_log_tab
 WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
+-- Beat
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET term = (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) + 2500, running = 2500, layout = 42, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout < 42; -- with "live-1", "me"
+SELECT *
+FROM (SELECT layout
+  FROM shedlock_tab
+  WHERE lock_name = ?
+    AND locked_by = ?
+    AND running >= 0
+    AND layout = 42) AS latest
+FOR UPDATE; -- with "live-1", "me"
+
 -- BeginSchedule
 INSERT IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
@@ -215,6 +232,19 @@ SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP()), running = -2
 WHERE lock_name = ?
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+
+-- Bury
+/*M!
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET running = -2, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE locked_by = ?
+  AND running >= 0
+  AND term = 9
+  AND term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000); -- with "live-1", "me"
 
 -- Cancel
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -309,6 +339,19 @@ FROM (SELECT table_name AS of_table, column_name AS name
   WHERE table_schema = DATABASE()
     AND table_name IN ('async_job_tab', 'shedlock_tab')) AS latest
 FOR UPDATE;
+
+-- CopyLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, ''), (?, '')
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "rest-a-9", "rest-b-8"
+/*M!
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET locked_by = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE locked_by END, running = CASE lock_name WHEN ? THEN 3 WHEN ? THEN 1 ELSE running END, term = CASE lock_name WHEN ? THEN 9 WHEN ? THEN 8 ELSE term END, layout = CASE lock_name WHEN ? THEN 1 WHEN ? THEN 1028 ELSE layout END, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME(CASE lock_name WHEN ? THEN 1700000000.000000 WHEN ? THEN 1700000001.500000 ELSE 0 END)
+WHERE locked_by = ''; -- with "rest-a-9", "rest-b-8", "rest-a-9", "me", "rest-b-8", "you", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8"
 
 -- Count
 SELECT job_type, COALESCE(job_status, 0), COUNT(*)
@@ -597,6 +640,17 @@ FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_un
   UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
+
+-- FreeLeases
+/*M!
+SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
+  FROM shedlock_tab FORCE INDEX (PRIMARY)
+  WHERE lock_name IN (?, ?)
+  LIMIT 1000000
+  FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE locked_by IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me", "you"
 
 -- GivenUpJobs
 SELECT *
@@ -1236,6 +1290,24 @@ WHERE id IN (1,2)
   AND job_status IN (2, 5)
 ORDER BY id
 FOR UPDATE;
+
+-- Rise
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, '')
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "live-1"
+/*M!
+SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
+SET term = (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) + 2500, running = 2500, layout = 41, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10), locked_by = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name = ?
+  AND layout < 41; -- with "me", "live-1"
+SELECT *
+FROM (SELECT layout
+  FROM shedlock_tab
+  WHERE lock_name = ?
+    AND locked_by = ?
+    AND running >= 0
+    AND layout = 41) AS latest
+FOR UPDATE; -- with "live-1", "me"
 
 -- RollUp
 SELECT *

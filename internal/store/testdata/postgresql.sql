@@ -161,6 +161,22 @@ FROM async_job_log_tab
 WHERE job_id = ANY(CAST($1 AS bigint[]))
 ORDER BY job_id, attempt, term; -- with "{1,2}"
 
+-- Beat
+UPDATE shedlock_tab
+SET term = CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint) + 2500, running = 2500, layout = 42, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
+WHERE lock_name = $1
+  AND locked_by = $2
+  AND running >= 0
+  AND layout < 42; -- with "live-1", "me"
+WITH latest AS (SELECT layout
+  FROM shedlock_tab
+  WHERE lock_name = $1
+    AND locked_by = $2
+    AND running >= 0
+    AND layout = 42) SELECT *
+FROM latest
+FOR UPDATE; -- with "live-1", "me"
+
 -- BeginSchedule
 INSERT INTO async_job_type_tab (job_type)
 VALUES (7)
@@ -199,6 +215,18 @@ SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), running = 
 WHERE lock_name = $1
   AND locked_by = $2
   AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "me"
+
+-- Bury
+UPDATE shedlock_tab
+SET running = -2, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1)
+    FOR UPDATE SKIP LOCKED))
+  AND locked_by = $2
+  AND running >= 0
+  AND term = 9
+  AND term <= CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint); -- with "live-1", "me"
 
 -- Cancel
 UPDATE async_job_tab
@@ -292,6 +320,18 @@ WITH latest AS (SELECT relname AS of_table, attname AS name
     AND NOT attisdropped) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- CopyLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES ($1, ''), ($2, '')
+ON CONFLICT DO NOTHING; -- with "rest-a-9", "rest-b-8"
+UPDATE shedlock_tab
+SET locked_by = CASE lock_name WHEN $1 THEN $2 WHEN $3 THEN $4 ELSE locked_by END, running = CASE lock_name WHEN $5 THEN 3 WHEN $6 THEN 1 ELSE running END, term = CASE lock_name WHEN $7 THEN 9 WHEN $8 THEN 8 ELSE term END, layout = CASE lock_name WHEN $9 THEN 1 WHEN $10 THEN 1028 ELSE layout END, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(CASE lock_name WHEN $11 THEN 1700000000.000000 WHEN $12 THEN 1700000001.500000 ELSE 0 END)
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($13, $14)
+    FOR UPDATE SKIP LOCKED))
+  AND locked_by = ''; -- with "rest-a-9", "me", "rest-b-8", "you", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8"
 
 -- Count
 SELECT job_type, COALESCE(job_status, 0), COUNT(*)
@@ -576,6 +616,16 @@ WITH latest AS (SELECT lock_name, locked_by, term, running, layout, CAST(EXTRACT
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric)) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- FreeLeases
+UPDATE shedlock_tab
+SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1, $2)
+    FOR UPDATE SKIP LOCKED))
+  AND locked_by IN ($3, $4)
+  AND EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()); -- with "a", "b", "me", "you"
 
 -- GivenUpJobs
 WITH latest AS (SELECT id
@@ -1181,6 +1231,23 @@ WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (2, 5)
 ORDER BY id
 FOR UPDATE; -- with "{1,2}"
+
+-- Rise
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES ($1, '')
+ON CONFLICT DO NOTHING; -- with "live-1"
+UPDATE shedlock_tab
+SET term = CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint) + 2500, running = 2500, layout = 41, lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10), locked_by = $1, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
+WHERE lock_name = $2
+  AND layout < 41; -- with "me", "live-1"
+WITH latest AS (SELECT layout
+  FROM shedlock_tab
+  WHERE lock_name = $1
+    AND locked_by = $2
+    AND running >= 0
+    AND layout = 41) SELECT *
+FROM latest
+FOR UPDATE; -- with "live-1", "me"
 
 -- RollUp
 WITH latest AS (SELECT begins_at

@@ -128,6 +128,20 @@ FROM async_job_log_tab
 WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
+-- Beat
+UPDATE shedlock_tab
+SET term = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 2500, running = 2500, layout = 42, lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout < 42; -- with "live-1", "me"
+SELECT layout
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout = 42; -- with "live-1", "me"
+
 -- BeginSchedule
 INSERT OR IGNORE INTO async_job_type_tab (job_type)
 VALUES (7);
@@ -165,6 +179,15 @@ SET lock_until = datetime(unixepoch(), 'unixepoch'), running = -2
 WHERE lock_name = ?
   AND locked_by = ?
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "me"
+
+-- Bury
+UPDATE shedlock_tab
+SET running = -2, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running >= 0
+  AND term = 9
+  AND term <= CAST(unixepoch('subsec') * 1000 AS INTEGER); -- with "live-1", "me"
 
 -- Cancel
 UPDATE async_job_tab NOT INDEXED
@@ -249,6 +272,15 @@ SELECT t.name AS of_table, c.name AS name
 FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c
 WHERE t.type = 'table'
   AND t.name COLLATE NOCASE IN ('async_job_tab', 'shedlock_tab');
+
+-- CopyLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, ''), (?, '')
+ON CONFLICT DO NOTHING; -- with "rest-a-9", "rest-b-8"
+UPDATE shedlock_tab
+SET locked_by = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE locked_by END, running = CASE lock_name WHEN ? THEN 3 WHEN ? THEN 1 ELSE running END, term = CASE lock_name WHEN ? THEN 9 WHEN ? THEN 8 ELSE term END, layout = CASE lock_name WHEN ? THEN 1 WHEN ? THEN 1028 ELSE layout END, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CASE lock_name WHEN ? THEN 1700000000.000000 WHEN ? THEN 1700000001.500000 ELSE 0 END, 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND locked_by = ''; -- with "rest-a-9", "me", "rest-b-8", "you", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8"
 
 -- Count
 SELECT job_type, COALESCE(job_status, 0), COUNT(*)
@@ -526,6 +558,13 @@ WHERE job_type IN (SELECT job_type
   WHERE rate IS NOT NULL)
 UNION ALL SELECT '', 'now', 0, 0, 0, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
+
+-- FreeLeases
+UPDATE shedlock_tab
+SET lock_until = datetime(unixepoch(), 'unixepoch')
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?, ?)
+  AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me", "you"
 
 -- GivenUpJobs
 SELECT id
@@ -1100,6 +1139,21 @@ FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
 ORDER BY id;
+
+-- Rise
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, '')
+ON CONFLICT DO NOTHING; -- with "live-1"
+UPDATE shedlock_tab
+SET term = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 2500, running = 2500, layout = 41, lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch'), locked_by = ?, locked_at = datetime(unixepoch(), 'unixepoch')
+WHERE lock_name = ?
+  AND layout < 41; -- with "me", "live-1"
+SELECT layout
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout = 41; -- with "live-1", "me"
 
 -- RollUp
 SELECT begins_at

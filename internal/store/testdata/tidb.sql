@@ -89,12 +89,35 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- Beat
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET term = (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) + 2500, running = 2500, layout = 42, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10)
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout < 42; -- with "live-1", "me"
+SELECT layout
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout = 42; -- with "live-1", "me"
+
 -- BreakLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP()), running = -2
 WHERE lock_name = ?
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "me"
+
+-- Bury
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = -2, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running >= 0
+  AND term = 9
+  AND term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000); -- with "live-1", "me"
 
 -- ClaimOperation
 UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
@@ -139,6 +162,15 @@ SELECT table_name AS of_table, column_name AS name
 FROM information_schema.columns
 WHERE table_schema = DATABASE()
   AND table_name IN ('async_job_tab', 'shedlock_tab');
+
+-- CopyLeases
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, ''), (?, '')
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "rest-a-9", "rest-b-8"
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET locked_by = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE locked_by END, running = CASE lock_name WHEN ? THEN 3 WHEN ? THEN 1 ELSE running END, term = CASE lock_name WHEN ? THEN 9 WHEN ? THEN 8 ELSE term END, layout = CASE lock_name WHEN ? THEN 1 WHEN ? THEN 1028 ELSE layout END, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME(CASE lock_name WHEN ? THEN 1700000000.000000 WHEN ? THEN 1700000001.500000 ELSE 0 END)
+WHERE lock_name IN (?, ?)
+  AND locked_by = ''; -- with "rest-a-9", "me", "rest-b-8", "you", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8"
 
 -- DeleteOld
 /*M!
@@ -209,6 +241,13 @@ FROM async_job_type_tab
 WHERE layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL
 UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP();
+
+-- FreeLeases
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name IN (?, ?)
+  AND locked_by IN (?, ?)
+  AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me", "you"
 
 -- GivenUpJobs
 SELECT id
@@ -481,6 +520,21 @@ ORDER BY id
 LIMIT 2;
 INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in)
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
+
+-- Rise
+INSERT INTO shedlock_tab (lock_name, locked_by)
+VALUES (?, '')
+ON DUPLICATE KEY UPDATE lock_name = lock_name; -- with "live-1"
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET term = (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000) + 2500, running = 2500, layout = 41, lock_until = FROM_UNIXTIME((UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 10), locked_by = ?, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP())
+WHERE lock_name = ?
+  AND layout < 41; -- with "me", "live-1"
+SELECT layout
+FROM shedlock_tab
+WHERE lock_name = ?
+  AND locked_by = ?
+  AND running >= 0
+  AND layout = 41; -- with "live-1", "me"
 
 -- RollUp
 SELECT begins_at
