@@ -19,10 +19,11 @@ var (
 	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)
 	ofHandOver = regexp.MustCompile(`^away-` + shard + `-(\d+)$`)
 	ofDrain    = regexp.MustCompile(`^away-([0-9a-f]{12})$`)
+	ofLife     = regexp.MustCompile(`^live-([0-9a-f]{12})$`)
 )
 
 // Prefixes are what the names of these rows begin with. Other rows may begin so, too.
-var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers}
+var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers, "live-"}
 
 // HandOvers is what the names of rows begin with that ask for a lease to be handed over, or all of an instance's.
 const HandOvers = "away-"
@@ -38,6 +39,20 @@ func Presence(instance string) string { return "at-" + instance }
 
 // Leaves, in the place of how many jobs run under an instance's presence, says that the instance is about to stop.
 const Leaves = -1
+
+// Life is the name of the row that says until when an instance may start jobs.
+func Life(instance string) string { return "live-" + instance }
+
+// ParseLife returns the instance whose life a row with this name is.
+func ParseLife(name string) (instance string, ok bool) {
+	if m := ofLife.FindStringSubmatch(name); m != nil {
+		return m[1], true
+	}
+	return "", false
+}
+
+// Buried, in the place of what runs in the row of a life, says that the life is over. The same number stands in store.Buried.
+const Buried = -2
 
 // Asking is the name of the lease that asks for a lease.
 func Asking(lease string) string { return "want-" + strings.TrimPrefix(lease, "job-") }
@@ -66,7 +81,8 @@ func ParseDrain(name string) (instance string, ok bool) {
 
 // Ephemeral reports whether a row with this name is of no use when its lease has ended.
 func Ephemeral(name string) bool {
-	return ofInstance.MatchString(name) || ofRemains.MatchString(name) || ofHandOver.MatchString(name) || ofDrain.MatchString(name)
+	return ofInstance.MatchString(name) || ofRemains.MatchString(name) || ofHandOver.MatchString(name) || ofDrain.MatchString(name) ||
+		ofLife.MatchString(name)
 }
 
 // ParseType takes the name of the lease of a job type, or of a shard of it, apart. A type that is not divided has shard 0 only.
@@ -123,6 +139,7 @@ type Rest struct {
 	Term     int64
 	Instance string
 	Running  int
+	Buried   bool // nobody has heard of the instance since it was buried
 }
 
 // View is what the rows say that a look has brought.
@@ -140,7 +157,7 @@ func (v *View) LayoutOf(jobType int32) Layout { return cmp.Or(v.Layouts[jobType]
 // picture: nobody can take them any more.
 func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 	v := View{Picture: Picture{Me: me, Present: []string{me}}, Layouts: layouts}
-	asked, away, drained := map[string]string{}, map[string]int64{}, map[string]bool{}
+	asked, away, drained, buried := map[string]string{}, map[string]int64{}, map[string]bool{}, map[string]bool{}
 	of := map[int32][]Row{}
 	for _, row := range rows {
 		kind, _, _ := strings.Cut(row.Name, "-")
@@ -172,11 +189,14 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 				v.Present = append(v.Present, id)
 			}
 		case "rest":
-			if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
-				v.Rests = append(v.Rests, Rest{row.Name, number[int32](m[2]), number[int](m[3]), row.Layout, number[int64](m[4]), row.Instance, row.Running})
+			v.noteRest(row)
+		case "live":
+			if id, ok := ParseLife(row.Name); ok && row.Running == Buried {
+				buried[id] = true
 			}
 		}
 	}
+	v.bury(buried)
 	v.drain(drained)
 	for jobType := range layouts {
 		of[jobType] = of[jobType][:len(of[jobType]):len(of[jobType])] // a type may have a layout, and no row yet
@@ -195,6 +215,15 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 	return v
 }
 
+func (v *View) noteRest(row Row) {
+	if m := ofRemains.FindStringSubmatch(row.Name); m != nil {
+		v.Rests = append(v.Rests, Rest{
+			Name: row.Name, JobType: number[int32](m[2]), Shard: number[int](m[3]), Layout: row.Layout, Term: number[int64](m[4]),
+			Instance: row.Instance, Running: row.Running,
+		})
+	}
+}
+
 // leaseOf is the lease of a type that a row is, with who asks for it, and the terms under which leases are to be handed over.
 func leaseOf(row Row, jobType int32, asked map[string]string, away map[string]int64) Lease {
 	l := Lease{Name: row.Name, JobType: jobType, Free: row.Free, Asker: asked[Asking(row.Name)]}
@@ -205,6 +234,18 @@ func leaseOf(row Row, jobType int32, asked map[string]string, away map[string]in
 		l.Left = row.Instance
 	}
 	return l
+}
+
+// bury leaves out the instances that are buried: nothing falls to them, and nobody waits for them.
+func (v *View) bury(buried map[string]bool) {
+	if len(buried) == 0 {
+		return
+	}
+	gone := func(id string) bool { return buried[id] && id != v.Me }
+	v.Present, v.Leavers = slices.DeleteFunc(v.Present, gone), slices.DeleteFunc(v.Leavers, gone)
+	for i := range v.Rests {
+		v.Rests[i].Buried = gone(v.Rests[i].Instance)
+	}
 }
 
 // drain has instances leave for the others, though they are there. If none were left, all stay: somebody has to do the work.

@@ -40,6 +40,25 @@ func Taking(n int64, length time.Duration) string {
 	return fmt.Sprintf("0%d%05d", n, min(length/time.Second, LengthMax))
 }
 
+// Governed is what Taking writes, for leases that others take from an instance which is buried. It has another zero before it.
+func Governed(taking string) string { return "0" + taking }
+
+// TakingOf is the number of the taking that an owner names, the length of its leases, and whether others take them from an instance which is
+// buried. The number is 0 if an older version has written the text, or another library.
+func TakingOf(text string) (n int64, length time.Duration, governed bool) {
+	taking := text[strings.LastIndexByte(text, '.')+1:]
+	if len(taking) <= LengthDigits+1 || taking[0] != '0' {
+		return 0, 0, false
+	}
+	at := len(taking) - LengthDigits
+	n, err := strconv.ParseInt(taking[:at], 10, 64)
+	seconds, errLength := strconv.ParseUint(taking[at:], 10, 32)
+	if err != nil || errLength != nil {
+		return 0, 0, false
+	}
+	return n, time.Duration(seconds) * time.Second, taking[1] == '0'
+}
+
 const (
 	LengthDigits = 5
 	LengthMax    = 99_999 // as long or longer: the owner does not say so

@@ -339,7 +339,7 @@ func TestNames(t *testing.T) {
 	if !reflect.DeepEqual(p.Leases, want) || !slices.Equal(p.Present, []string{"eeeeeeeeeeee", "aaaaaaaaaaaa"}) || !slices.Equal(p.Leavers, []string{"dddddddddddd"}) {
 		t.Errorf("%+v", p)
 	}
-	if !slices.Equal(p.Rests, []Rest{{"rest-7-123", 7, 0, 1, 123, "dddddddddddd", 3}, {"rest-9/12-456", 9, 12, 1040, 456, "dddddddddddd", 1}}) || len(p.Changes) != 0 {
+	if !slices.Equal(p.Rests, []Rest{{"rest-7-123", 7, 0, 1, 123, "dddddddddddd", 3, false}, {"rest-9/12-456", 9, 12, 1040, 456, "dddddddddddd", 1, false}}) || len(p.Changes) != 0 {
 		t.Errorf("%+v", p)
 	}
 	if Asking(TypeLease(-8)) != "want--8" || Remains(TypeLease(7), 123) != "rest-7-123" || Remains(ShardLease(7, 2), 123) != "rest-7/2-123" || HandOver(ShardLease(7, 2), 123) != "away-7/2-123" {
