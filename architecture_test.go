@@ -239,6 +239,7 @@ var doubles = map[string]string{
 	"internal/pipeline/dispatcher.go d.rows": "rows of a statement",
 	"internal/pipeline/settler.go s.rows":    "rows of a statement",
 	"internal/faces/whatif.go above":         "a number of workers that is tried",
+	"internal/keeper/life.go counts":         "for how long a beat counts",
 	"queue_job/retry.go longest":             "what a job's own retries say, of which handlers hear",
 }
 

@@ -301,7 +301,9 @@ func (p *pair) exec(query string, args ...any) {
 func (p *pair) lease() {
 	names, owner := []string{"job-1", "job-2", "job-2/3"}[:1+p.IntN(3)], fmt.Sprintf("owner %d", p.IntN(3))
 	name := names[len(names)-1]
-	switch p.IntN(11) {
+	switch p.IntN(13) {
+	case 11, 12:
+		p.live(name)
 	case 9:
 		p.divide(names, name)
 	case 10:
@@ -425,6 +427,36 @@ func (p *pair) pause() {
 		slices.Sort(types)
 		return types, err
 	})
+}
+
+// live has an instance say that it lives, and others bury it, and take a lease from its owner. How long a beat counts is longer or shorter than
+// any difference between the clocks.
+func (p *pair) live(name string) {
+	life, owner, counts := []string{"job-8", "job-9"}[p.IntN(2)], fmt.Sprintf("owner %d", p.IntN(2)), []int64{farAway * 1000, -farAway * 1000}[p.IntN(2)]
+	number := 1 + p.layout() + p.Int64N(5)
+	switch p.IntN(5) {
+	case 0:
+		p.both("rise", func(t tables) (any, error) {
+			return t.Rise(p.Context(), life, owner, number, counts, farAway) != nil, nil
+		})
+	case 1:
+		p.both("beat", func(t tables) (any, error) { return t.Beat(p.Context(), life, owner, number, counts, farAway) })
+	case 2:
+		l, _ := p.table.Lease(life)
+		if p.IntN(4) == 0 {
+			l.Term++
+		}
+		p.both("bury", func(t tables) (any, error) { return t.Bury(p.Context(), life, owner, l.Term, 2*farAway) })
+	case 3:
+		copies := []store.Copy{
+			{Seen: store.Seen{Name: name, Owner: owner, Term: 7, Running: 3, Layout: 1, Until: (p.now.Unix() + farAway) * 1e6}, Rest: "job-8"},
+			{Seen: store.Seen{Name: name, Owner: "owner 1", Term: 8, Running: 1, Layout: 2, Until: (p.now.Unix() + 2*farAway) * 1e6}, Rest: "job-7"},
+		}[:1+p.IntN(2)]
+		p.both("copy leases", func(t tables) (any, error) { return nil, t.CopyLeases(p.Context(), copies) })
+	case 4:
+		names, owners := []string{name, "job-9"}, []string{p.ownerOf(name), owner}
+		p.both("free leases", func(t tables) (any, error) { return nil, t.FreeLeases(p.Context(), names, owners) })
+	}
 }
 
 func (p *pair) dormant(name string) {

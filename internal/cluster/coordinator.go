@@ -37,6 +37,7 @@ type Coordinator struct {
 	byName   map[string]*seat             // that have not retired, by their leases
 	seen     *snapshot                    // the last one
 	tidied   bool                         // the rows of instances that are no more were deleted
+	needless time.Time                    // since when this instance has had no lease for which it has to live
 	presence atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet
 	orders   chan order
 	keeping  context.Context // of the loop; nil: it has not begun

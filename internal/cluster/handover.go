@@ -62,6 +62,9 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 
 // howGiven says in which way a seat gives a lease away.
 func (s *seat) howGiven(t *tenure) string {
+	if t.lease.Over() {
+		return record.Lost
+	}
 	if t.wanted.Load() && !s.retired() {
 		return record.Asked
 	}
@@ -186,8 +189,11 @@ func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) 
 	return stuck
 }
 
-// Gone gives the lease back that says that this instance is here.
+// Gone gives the lease back that says that this instance is here, and ends its life.
 func (c *Coordinator) Gone() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), stopPatience)
+	defer cancel()
+	c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx))
 	if here := c.presence.Load(); here != nil {
 		c.Release(here)
 	}

@@ -93,6 +93,7 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 		return false, err
 	}
 	c.seen = v
+	c.heedBurial()
 	c.heedOver(v.over)
 	p := c.picture(&v.View, leaving)
 	free := p.Take()
@@ -106,6 +107,7 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 	c.heedRemains(&v.View)
 	c.pace.company = !p.Alone() || len(p.Leavers) > 0
 	c.heedExpiry(v.rows)
+	c.heedLife(statement)
 	for _, name := range p.Give() {
 		c.give(c.byName[name], &p)
 	}
@@ -132,16 +134,8 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 // a type is not divided and has no lease yet, the lease is free, unless the type is dormant. If somebody has seen work of a dormant
 // type, see wakes it.
 func (c *Coordinator) see(ctx context.Context) (*snapshot, error) {
-	sent := time.Now()
-	fleet, err := c.process.Keeper.Look(ctx, share.Prefixes)
+	fleet, sent, err := c.fleet(ctx)
 	if err != nil {
-		return nil, err
-	}
-	answered := time.Now()
-	c.process.Clock.Reading(fleet.Now, sent, answered)
-	c.hear(&Pauses{fleet.Paused, sent, answered.Sub(sent)})
-	c.process.Hears.ClockRead()
-	if err = c.process.Keeper.EndStrays(ctx, fleet.Leases); err != nil {
 		return nil, err
 	}
 	rows := make([]share.Row, 0, len(fleet.Leases))
@@ -173,6 +167,26 @@ func (c *Coordinator) see(ctx context.Context) (*snapshot, error) {
 	return &snapshot{share.See(c.process.Keeper.ID(), service, rows, layouts), fleet.Leases, fleet.Limits, fleet.Over}, nil
 }
 
+// fleet looks at the leases, and again as long as that shows what the dead have, and nobody has taken it from them yet.
+func (c *Coordinator) fleet(ctx context.Context) (fleet store.Fleet, sent time.Time, err error) {
+	const most = 3 // one shows who is not heard of, the next one what they had, and the last one that it is noted what they may still run
+	again := true
+	for n := 0; n < most && again && err == nil; n++ {
+		sent = time.Now()
+		if fleet, err = c.process.Keeper.Look(ctx, share.Prefixes); err != nil {
+			break
+		}
+		answered := time.Now()
+		c.process.Clock.Reading(fleet.Now, sent, answered)
+		c.hear(&Pauses{fleet.Paused, sent, answered.Sub(sent)})
+		c.process.Hears.ClockRead()
+		if err = c.process.Keeper.EndStrays(ctx, fleet.Leases); err == nil {
+			again, err = c.bury(ctx, fleet.Leases)
+		}
+	}
+	return fleet, sent, err
+}
+
 // lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
 // leases came free. It tries for takeMax.
 func (c *Coordinator) lookAgain() error {
@@ -197,8 +211,8 @@ func (c *Coordinator) picture(v *share.View, leaving bool) share.Picture {
 	return p
 }
 
-// heedExpiry notes when the first lease of a job type expires that another instance has, so that the next look may come right
-// behind.
+// heedExpiry notes when the first lease of a job type expires that another instance has, or when another instance is to be buried, so that the
+// next look may come right behind.
 func (c *Coordinator) heedExpiry(seen []store.Seen) {
 	c.pace.expires = time.Time{}
 	now := time.Now()
@@ -212,6 +226,9 @@ func (c *Coordinator) heedExpiry(seen []store.Seen) {
 		if at := now.Add(time.Duration(row.Left * float64(time.Second))); c.pace.expires.IsZero() || at.Before(c.pace.expires) {
 			c.pace.expires = at
 		}
+	}
+	if in, silent := c.process.Keeper.Silent(); silent && (c.pace.expires.IsZero() || now.Add(in).Before(c.pace.expires)) {
+		c.pace.expires = now.Add(in)
 	}
 }
 

@@ -82,12 +82,13 @@ func (s *seat) held() *keeper.Lease {
 // want is the lease of a seat. It is named after the type, not the service: two services can never both work it.
 func (s *seat) want() keeper.Want {
 	return keeper.Want{
-		Holder:  keeper.Holder(s.cfg.ServiceName),
-		Name:    s.name,
-		Layout:  int64(s.Layout),
-		Lock:    time.Duration(s.cfg.LockSecond) * time.Second,
-		MinLock: s.minLock(),
-		Running: s.Running,
+		Holder:   keeper.Holder(s.cfg.ServiceName),
+		Name:     s.name,
+		Layout:   int64(s.Layout),
+		Governed: true,
+		Lock:     time.Duration(s.cfg.LockSecond) * time.Second,
+		MinLock:  s.minLock(),
+		Running:  s.Running,
 	}
 }
 
@@ -187,6 +188,7 @@ func (s *seat) remains(rests []share.Rest, me string, busy []*seat) (r Remains) 
 		switch {
 		case rest.Instance == me:
 			continue
+		case rest.Buried: // if it is dead, nothing runs; if it is frozen, as much may run beside as it had
 		case now:
 			r.Running += rest.Running
 		default:

@@ -35,6 +35,11 @@ func (c *Coordinator) take(ctx context.Context, leaving bool, free []string, see
 	if len(wants) == 0 {
 		return nil, nil
 	}
+	if slices.ContainsFunc(wants, keeper.Want.TwoEnds) {
+		if err := c.process.Keeper.Rise(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return c.process.Keeper.TakeSeen(ctx, wants, seen)
 }
 

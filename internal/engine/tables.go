@@ -18,6 +18,7 @@ type Tables struct {
 	Jobs       Jobs
 	Run        hidden.Run             // what handlers write; nil: they cannot
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
+	Beats      keeper.Beats           // on another one; nil: the instance does not say that it lives, and others wait until its leases end
 	RestKeys   cluster.RestKeys       // nil: nobody tells which keys handlers have whose lease was given away
 	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
@@ -60,15 +61,21 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		return Tables{}, err
 	}
 	leases, giveBack := jobs.Reserve()
+	pulse, still := jobs.Pulse()
+	var beats keeper.Beats
+	if pulse != nil {
+		beats = pulse
+	}
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
 		// Handlers do not hold these up, however many connections they have.
 		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
-		Layouts: engine, Run: handlers, Leases: leases,
+		Layouts: engine, Run: handlers, Leases: leases, Beats: beats,
 		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),
 		Close: func() {
 			release()
+			still()
 			giveBack()
 		},
 	}, nil

@@ -130,6 +130,16 @@ func (v *vanishing) ReleaseLease(context.Context, string, string, time.Duration)
 	return true, v.err()
 }
 
+func (v *vanishing) Rise(context.Context, string, string, int64, int64, int64) error { return v.err() }
+func (v *vanishing) Beat(context.Context, string, string, int64, int64, int64) (bool, error) {
+	return true, v.err()
+}
+func (v *vanishing) Bury(context.Context, string, string, int64, int64) (bool, error) {
+	return true, v.err()
+}
+func (v *vanishing) CopyLeases(context.Context, []store.Copy) error       { return v.err() }
+func (v *vanishing) FreeLeases(context.Context, []string, []string) error { return v.err() }
+
 // counted is a log that counts its lines.
 type counted struct {
 	mu    sync.Mutex

@@ -22,6 +22,27 @@
 // ask for one ([Keeper.Ask]), and give the name of a lease away while what runs under the lease runs on ([Keeper.Move]). If a look shows that
 // somebody has broken a lease, it is lost at once, unless it was taken within the last second; without a look, the next renewal says so.
 //
+// # A lease of a job type has two ends
+//
+// What must stop soon when a process dies is starting. What must not be cut short is running. So an instance says each second that it lives
+// (life.go), and jobs start only as long as its last beat counts. Others bury whoever they have not heard of (burial.go), and take its leases,
+// under later terms. What it may still run is left alone until the leases would have ended.
+//
+//	                 last beat    killed, frozen or cut off
+//	jobs start        ├──────────────✕·········─┤ .9 S               then it is buried, and others start jobs
+//	others see it       ├─────────────────────────── S ─┤ bury ─ copy ─ free ─ take ────────────────────────────►
+//	jobs run    ────────────────────────────────────────────────────────────── if it is frozen: until the long end ─┤
+//
+//	row         its instance writes                      anybody else writes
+//	live-1f2e…  rise, beat; deletes it when it stops     bury: a compare-and-set on owner and term, as the last look has shown them
+//	job-7       as above                                 free: after a look has shown the burial and the rest
+//	rest-7-16…  moves the lease there                    copy: owner, term and end of the lease, unless the row is there
+//
+// Starts never overlap: to take a lease, it must be free; to be freed, its owner must be buried; to be buried, the last beat must count no more,
+// by the database's clock, and must have been the last one for S of the clock of whoever buries. A step of one clock is not enough. A mark
+// is late when starts are over. An instance that has heard of its burial goes on with what it runs, and begins another life, whose leases are
+// taken later. A process without a connection for beats, or with leases of less than four seconds, is as it was: its leases have one end.
+//
 // # What is not known
 //
 // Each taking has its own owner text. If the outcome of a taking is unknown, the keeper gives back exactly what has that owner, now and at the

@@ -41,6 +41,10 @@ type Want struct {
 	Once    bool          // nobody takes a lease of this name again: its row is deleted when it is given back
 	Layout  int64         // for which its row must be, see [store.Store.SetLayout]; 0: 1, as every row is made
 
+	// Governed says that others may take the lease from an instance that they have not heard of, see life.go. A lease that is shorter than
+	// [ShortestGoverned] ends as soon by itself, and one with a MinLock is to be left to its holder for so long.
+	Governed bool
+
 	// Running counts what runs under the lease. Each renewal writes the number if it is another than before; nil: none is
 	// written. A lease that was moved has its number written by [Keeper.Move] and [Keeper.NoteRunning] only.
 	Running func(*Lease) int
@@ -55,6 +59,7 @@ type Lease struct {
 	owner  string
 	taken  time.Time  // when the statement was sent that took it
 	before store.Seen // the row before the lease was taken
+	starts starts
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -67,11 +72,19 @@ type Lease struct {
 	renewal renewal
 }
 
+// starts is what allows jobs to start under a lease.
+type starts struct {
+	life *life       // nil: they may as long as the lease is trusted
+	left atomic.Bool // its name is somebody else's
+}
+
 // renewal is what the next renewal of a lease needs. Only Run uses it.
 type renewal struct {
 	at      time.Time // when the lease is renewed, or given back if it is late
 	expires time.Time // when the row expires unless it is renewed
 	running int       // what the row says about what runs under the lease; unknown: nobody knows
+
+	doubtful, doubtfulSince time.Time // a renewal that does not count yet, and when it was answered
 }
 
 const unknown = -1
@@ -151,6 +164,11 @@ type Leases interface {
 
 	LayDown(ctx context.Context, name, owner string) error
 	Wake(ctx context.Context, names []string) error
+
+	Beats
+	Bury(ctx context.Context, name, owner string, term, seconds int64) (buried bool, err error)
+	CopyLeases(ctx context.Context, copies []store.Copy) error
+	FreeLeases(ctx context.Context, names, owners []string) error
 }
 
 // Keeper takes and keeps leases on one database. [Keeper.Run] renews what [Keeper.Take] has taken, so it must run as long
@@ -171,6 +189,10 @@ type Keeper struct {
 	overdue   *Overdue
 	onOverdue func(text string) // nil: nobody hears of it
 
+	parted  map[string]string // the owners of rests that others may write though nothing runs any more, by their names; guarded by mu
+	pulse   pulse
+	silence silence
+
 	turns chan struct{} // of those who give leases back
 
 	late []*Lease // leases whose rows are to be given back, see dropLate; only Run uses it
@@ -187,7 +209,7 @@ func NewID() string {
 // leases. The keeper calls onRenewal after each renewal, with nil or with the error after which it tries again.
 func New(parent context.Context, leases Leases, holder, id string, onRenewal func(error)) *Keeper {
 	return &Keeper{leases: leases, parent: parent, holder: holder, id: id, onRenewal: onRenewal, held: map[string]*Lease{},
-		changed: make(chan struct{}, 1), overdue: &Overdue{}, turns: make(chan struct{}, partingMost)}
+		changed: make(chan struct{}, 1), overdue: &Overdue{}, turns: make(chan struct{}, partingMost), pulse: pulse{risen: make(chan struct{}, 1)}}
 }
 
 // ID is the keeper's identity.
@@ -272,7 +294,7 @@ func (k *Keeper) take(ctx context.Context, wants []Want, seen []store.Seen) (tak
 		if i > 0 && time.Now().After(half) {
 			break
 		}
-		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder, longest(wants))
+		lock, sent, owner := wants[0].Lock, time.Now(), k.owner(wants[0].Holder, longest(wants), wants[0].TwoEnds())
 		terms, err := k.leases.TakeLeases(ctx, names(wants), owner, wants[0].layout(), int64(lock/time.Second), wants[0].broken())
 		if err != nil {
 			k.abandon(ctx, wants, owner)
@@ -355,10 +377,14 @@ func collision(wanted []string, found string) error {
 // owner writes locked_by: the holder's readable name, the keeper's identity, and a number that is new at every call, so that a
 // read-back never mistakes an earlier taking for this one. With the number goes the length of the leases, see [Overdue].
 // [share.OwnerOf] takes the text apart.
-func (k *Keeper) owner(readable string, length time.Duration) string {
+func (k *Keeper) owner(readable string, length time.Duration, governed bool) string {
 	const most = 220 // characters: the column has 255
 	holder := []rune(cmp.Or(readable, k.holder))
-	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, share.Taking(k.takings.Add(1), length))
+	taking := share.Taking(k.takings.Add(1), length)
+	if governed {
+		taking = share.Governed(taking)
+	}
+	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, taking)
 }
 
 // takingOf is the end of an owner, which tells each taking from all others. The name before it is for people.
@@ -386,6 +412,7 @@ func (k *Keeper) hold(want Want, term int64, owner string, sent time.Time) *Leas
 		renewal: renewal{at: sent.Add(lease.RenewEvery(want.Lock)), expires: sent.Add(want.Lock)}}
 	l.trust = time.AfterFunc(time.Hour, func() { cancel(ErrLost) })
 	l.trustUntil(lease.TrustedUntil(sent, want.Lock))
+	l.starts.life = k.lifeOf(owner)
 	k.mu.Lock()
 	k.held[l.row] = l
 	k.mu.Unlock()
@@ -431,6 +458,7 @@ func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
 func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error) error {
 	row := k.drop(l)
 	l.end(ErrReleased)
+	k.noteParted(l)
 	select {
 	case k.turns <- struct{}{}:
 		defer func() { <-k.turns }()
@@ -488,17 +516,26 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 	for i := 0; i < len(fleet.Leases) && err == nil; i++ {
 		row := &fleet.Leases[i]
 		// A node of a cluster may not show yet what another node has written a moment ago.
-		if l := held[row.Name]; l != nil && (row.Free || takingOf(row.Owner) != takingOf(l.owner)) && sent.Sub(l.taken) >= showsWithin {
+		l := held[row.Name]
+		switch {
+		case l == nil || !row.Free && takingOf(row.Owner) == takingOf(l.owner) || sent.Sub(l.taken) < showsWithin:
+		case l.livesOn(fleet.Leases):
+			k.adopt(l)
+		default:
 			k.lose(row.Name, l)
 		}
 	}
 	return fleet, err
 }
 
-// EndStrays ends the leases in a list that nobody works under: those that last too long, see [Overdue], and those that a statement has taken
-// that Take had given up, and that the server carried out later. In the list, they are free then.
+// EndStrays ends the leases in a list that nobody works under: those that last too long, see [Overdue]; those that a statement has taken
+// that Take had given up, and that the server carried out later; and rests that others have written when nothing ran any more. In the list,
+// they are free then.
 func (k *Keeper) EndStrays(ctx context.Context, seen []store.Seen) error {
 	if err := k.endOverdue(ctx, seen); err != nil {
+		return err
+	}
+	if err := k.dropParted(ctx, seen); err != nil {
 		return err
 	}
 	return k.endUnsure(ctx, seen)
@@ -593,6 +630,11 @@ func (k *Keeper) DropEnded(ctx context.Context, prefixes []string, useless func(
 
 // Run renews the held leases, and gives late ones back, until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
+	if k.pulse.beats != nil {
+		var beating sync.WaitGroup
+		defer beating.Wait()
+		beating.Go(func() { k.live(ctx) })
+	}
 	for {
 		wait := time.NewTimer(time.Until(k.nextRenewal()))
 		select {
@@ -602,6 +644,7 @@ func (k *Keeper) Run(ctx context.Context) {
 				k.keep(ctx)
 			}
 		case <-k.changed:
+			k.countLater()
 		case <-ctx.Done():
 		}
 		wait.Stop()
@@ -667,11 +710,12 @@ func (k *Keeper) keep(ctx context.Context) {
 				l.renewal.at = time.Now().Add(retryAfter)
 			case k.moved(l, rows[i]): // which has renewed it
 				l.renewal.at = sent.Add(lease.RenewEvery(lock))
+			case held && l.starts.life != nil && rows[i] == l.Want.Name && !l.starts.life.lasts(time.Now()):
+				l.later(sent.Add(-before))
 			case held:
 				l.renewed(sent.Add(-before))
 			default:
-				k.drop(l)
-				l.end(ErrLost)
+				k.heedLeft(ctx, l)
 			}
 		}
 	}
@@ -762,10 +806,12 @@ type alike struct {
 	holder string
 	layout int64
 	broken int
+	ends   int // how many the leases have
 }
 
 func (a alike) compare(b alike) int {
-	return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.holder, b.holder), cmp.Compare(a.layout, b.layout), cmp.Compare(a.broken, b.broken))
+	return cmp.Or(cmp.Compare(a.lock, b.lock), cmp.Compare(a.holder, b.holder), cmp.Compare(a.layout, b.layout), cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.ends, b.ends))
 }
 
 // groupByLock makes a group for each statement. A statement writes only one length of a lease and, if it takes leases,
@@ -784,7 +830,10 @@ func groupByLock[L interface{ alike() alike }](list []L) (groups [][]L) {
 }
 
 func (w taking) alike() alike {
-	a := alike{lock: w.Lock, holder: w.Holder, layout: w.layout()}
+	a := alike{lock: w.Lock, holder: w.Holder, layout: w.layout(), ends: 1}
+	if w.TwoEnds() {
+		a.ends = 2
+	}
 	if w.broken() {
 		a.broken = 1
 	}

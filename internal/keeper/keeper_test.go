@@ -198,8 +198,8 @@ func TestALockedLeaseIsTrustedAsLongAsItsLastRenewalSays(t *testing.T) {
 			withKeeper(t, func(t *testing.T, f *fake) {
 				taken := time.Now()
 				f.alwaysSays(keep, answer{changed: 0})
-				one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock), taken)
-				two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock), taken)
+				one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock, false), taken)
+				two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock, false), taken)
 				go func() {
 					for trying := true; trying; time.Sleep(time.Millisecond) {
 						// The row of job-1 is as it was at the taking, unless it was let go; that of job-2 has been renewed.
@@ -230,8 +230,8 @@ func TestALockedLeaseIsTrustedAsLongAsItsLastRenewalSays(t *testing.T) {
 
 func TestALostLeaseTakesNoOtherWithIt(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
-		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock), time.Now())
-		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock), time.Now())
+		one := f.hold(Want{Name: "job-1", Lock: lock}, 1, f.owner("", lock, false), time.Now())
+		two := f.hold(Want{Name: "job-2", Lock: lock}, 1, f.owner("", lock, false), time.Now())
 		f.says(keep, answer{changed: 1})
 		f.says(readKeep, answer{rows: [][]driver.Value{{"job-2", int64(9), int64(0)}}})
 		time.Sleep(lock / 3)
@@ -291,7 +291,7 @@ func TestLeasesOfOneLengthAreRenewedInOneStatement(t *testing.T) {
 	withKeeper(t, func(t *testing.T, f *fake) {
 		f.alwaysSays(keep, answer{changed: 3})
 		for _, name := range []string{"job-1", "job-2", "job-3"} {
-			f.hold(Want{Name: name, Lock: lock}, 1, f.owner("", lock), time.Now())
+			f.hold(Want{Name: name, Lock: lock}, 1, f.owner("", lock, false), time.Now())
 		}
 		time.Sleep(lock)
 		synctest.Wait()
@@ -566,7 +566,7 @@ func TestEveryTakingHasAnOwnerOfItsOwnThatFitsTheColumn(t *testing.T) {
 		k := &Keeper{holder: holder, id: NewID()}
 		var owners []string
 		for range 100 {
-			owner := k.owner("", lock)
+			owner := k.owner("", lock, false)
 			if n := utf8.RuneCountInString(owner); n > 255 {
 				t.Errorf("%d characters; locked_by holds 255", n)
 			}

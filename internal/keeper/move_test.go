@@ -168,10 +168,10 @@ func TestAnOwnerSaysWhichServiceAndWhichKeeper(t *testing.T) {
 		text string
 		want share.Owner
 	}{
-		{k.owner("shop@web-1/17", lock), share.Owner{Service: "shop", Host: "web-1", Process: 17, Instance: k.id}},
-		{k.owner("a@b@host/1", lock), share.Owner{Service: "a@b", Host: "host", Process: 1, Instance: k.id}},
-		{k.owner(Holder("a/b"), lock), share.Owner{Service: "a/b", Host: hostname(t), Process: os.Getpid(), Instance: k.id}},
-		{k.owner(strings.Repeat("x", 300), lock), share.Owner{Service: strings.Repeat("x", 220), Instance: k.id}},
+		{k.owner("shop@web-1/17", lock, false), share.Owner{Service: "shop", Host: "web-1", Process: 17, Instance: k.id}},
+		{k.owner("a@b@host/1", lock, true), share.Owner{Service: "a@b", Host: "host", Process: 1, Instance: k.id}},
+		{k.owner(Holder("a/b"), lock, true), share.Owner{Service: "a/b", Host: hostname(t), Process: os.Getpid(), Instance: k.id}},
+		{k.owner(strings.Repeat("x", 300), lock, false), share.Owner{Service: strings.Repeat("x", 220), Instance: k.id}},
 		{"shop@host/1#0123456789ab", share.Owner{}}, // an older version
 		{"somebody", share.Owner{}},
 		{"", share.Owner{}},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,15 +83,11 @@ func (k *Keeper) OnOverdue(o *Overdue, tell func(text string)) { k.overdue, k.on
 
 // lengthOf is for how long the owner of a lease may trust it without renewing it; 0: it does not say so.
 func lengthOf(owner string) time.Duration {
-	taking := owner[strings.LastIndexByte(owner, '.')+1:]
-	if len(taking) <= share.LengthDigits+1 || taking[0] != '0' {
+	_, length, _ := share.TakingOf(owner)
+	if length >= share.LengthMax*time.Second || length < askedLeast {
 		return 0
 	}
-	seconds, err := strconv.ParseUint(taking[len(taking)-share.LengthDigits:], 10, 32)
-	if err != nil || seconds >= share.LengthMax || seconds < uint64(askedLeast/time.Second) {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	return length
 }
 
 // askedLeast is the shortest lease that anybody takes: an ask.

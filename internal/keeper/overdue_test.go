@@ -10,7 +10,7 @@ import (
 func TestALeaseEndsAtTheLatestWhenItsHolderCannotTrustItAnymore(t *testing.T) {
 	const day = 24 * 60 * 60
 	k := &Keeper{id: "0123456789ab"}
-	owner, another := k.owner("shop@web-1/17", 10*time.Second), k.owner("shop@web-1/17", 10*time.Second)
+	owner, another := k.owner("shop@web-1/17", 10*time.Second, false), k.owner("shop@web-1/17", 10*time.Second, false)
 	began := time.Now()
 	row := func(owner string, until int64, left float64) store.Seen {
 		return store.Seen{Name: "job-1", Owner: owner, Until: until, Left: left, Layout: 1}
@@ -34,7 +34,7 @@ func TestALeaseEndsAtTheLatestWhenItsHolderCannotTrustItAnymore(t *testing.T) {
 		"somebody at a prompt has taken it":                {[]look{{0, row("me", 5, day)}, {time.Hour, row("me", 5, day)}}, false},
 		"it is closed until a layout opens":                {[]look{{0, store.Seen{Name: "job-1", Owner: owner, Until: 5, Left: day, Layout: -1}}, {time.Hour, store.Seen{Name: "job-1", Owner: owner, Until: 5, Left: day, Layout: -1}}}, false},
 		"it is free":                                       {[]look{{0, row(owner, 5, day)}, {time.Hour, store.Seen{Name: "job-1", Owner: owner, Free: true}}}, false},
-		"it was given back and is to last for two minutes": {[]look{{0, row(k.owner("x", Want{Lock: 10 * time.Second, MinLock: 2 * time.Minute}.length()), 5, day)}, {time.Minute, row(k.owner("x", Want{}.length()), 5, day)}}, false},
+		"it was given back and is to last for two minutes": {[]look{{0, row(k.owner("x", Want{Lock: 10 * time.Second, MinLock: 2 * time.Minute}.length(), false), 5, day)}, {time.Minute, row(k.owner("x", Want{}.length(), false), 5, day)}}, false},
 	} {
 		var o Overdue
 		var gone []int
@@ -51,7 +51,7 @@ func TestAnOwnerSaysForHowLongItTrustsALease(t *testing.T) {
 	k := &Keeper{id: "0123456789ab"}
 	for _, length := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, 24*time.Hour + time.Second} {
 		for range 12 {
-			if owner := k.owner("shop@web-1/17", length); lengthOf(owner) != length {
+			if owner := k.owner("shop@web-1/17", length, false); lengthOf(owner) != length {
 				t.Errorf("%s: %v, want %v", owner, lengthOf(owner), length)
 			}
 		}

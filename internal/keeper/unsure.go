@@ -51,3 +51,35 @@ func (k *Keeper) endUnsure(ctx context.Context, seen []store.Seen) error {
 	}
 	return nil
 }
+
+// noteParted notes, of a lease that was given back, that others may write its rest still: they have buried this instance, and their last look has
+// shown the lease.
+func (k *Keeper) noteParted(l *Lease) {
+	if !l.Over() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.parted == nil || len(k.parted) >= unsureMost {
+		k.parted = map[string]string{}
+	}
+	k.parted[l.rest()] = l.owner
+}
+
+// dropParted deletes the rows of such rests.
+func (k *Keeper) dropParted(ctx context.Context, seen []store.Seen) error {
+	k.mu.Lock()
+	parted := maps.Clone(k.parted) // mostly none
+	k.mu.Unlock()
+	for i := range seen {
+		row := &seen[i]
+		if owner, is := parted[row.Name]; !is || row.Free || row.Owner != owner {
+			continue
+		}
+		if err := k.leases.DropLease(ctx, row.Name, row.Owner); err != nil {
+			return err
+		}
+		row.Free, row.Left = true, 0
+	}
+	return nil
+}

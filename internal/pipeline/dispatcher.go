@@ -49,13 +49,13 @@ func admissionsOf(d *dispatcher) (list []admission) {
 	return list
 }
 
-// loop dispatches until ctx ends or the lease is not trusted any more.
+// loop dispatches until ctx ends, which it does when the lease is not trusted any more.
 func (d *dispatcher) loop(ctx context.Context) {
 	defer d.admitNone()
 	var last found
-	for ctx.Err() == nil && d.lease.Trusted() {
+	for ctx.Err() == nil {
 		turn := time.Now()
-		if !d.starts.allowedAt(turn) {
+		if !d.starts.allowedAt(turn) || !d.lease.MayStart() {
 			d.awaitAllowed(ctx)
 			continue
 		}
@@ -194,7 +194,7 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
 	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.row.CreateTime, b.row.CreateTime) })
 	sent := time.Now()
-	deadline := m.process.Clock.At(sent) + markInTime.Milliseconds()
+	deadline := m.process.Clock.At(sent) + min(markInTime, lease.StartsFor()).Milliseconds()
 	marked, err := m.process.Jobs.Mark(statement, idsOf(batch), youngest.row.CreateTime, batch[0].row.Version(), lease.Term, deadline)
 	cancel()
 	doing := "mark jobs"
@@ -239,8 +239,8 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	return ours, err == nil
 }
 
-// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is. Marks of tasks that have not
-// started are taken back.
+// awaitAllowed waits while no job may start: the type is paused, or nobody knows whether it is, or others may have taken the lease. Marks of tasks
+// that have not started are taken back.
 func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	d.admitNone()
 	for _, t := range d.workers.takeUnstarted() {
@@ -248,7 +248,11 @@ func (d *dispatcher) awaitAllowed(ctx context.Context) {
 	}
 	var again <-chan time.Time
 	if d.queue.InMemory() > 0 {
-		timer := time.NewTimer(WatchEvery)
+		wait := WatchEvery
+		if d.starts.allowed() {
+			wait = lifeLooks
+		}
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		again = timer.C
 	}

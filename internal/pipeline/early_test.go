@@ -184,6 +184,15 @@ func (goroutines) ReleaseContext(context.Context) error { return nil }
 
 // dispatching returns a line with ten workers that dispatches until it is stopped, in virtual time.
 func dispatching(t *testing.T, table *slow, handler func(id uint64), configure ...func(*queue_job.Config)) (l *Line, stop func()) {
+	return dispatchingUnder(t, func(ctx context.Context) *keeper.Lease {
+		return keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
+	}, table, handler, configure...)
+}
+
+// dispatchingUnder is dispatching under a lease.
+func dispatchingUnder(
+	t *testing.T, lease func(context.Context) *keeper.Lease, table *slow, handler func(id uint64), configure ...func(*queue_job.Config),
+) (l *Line, stop func()) {
 	l = lineAt(5_000_000)
 	l.process.Jobs, l.workers.pool, l.workers.most = table, goroutines{}, 10
 	l.RoomCame, l.process.Permit, l.part.about = make(chan struct{}, 1), NewPermit(), t.Context()
@@ -195,7 +204,7 @@ func dispatching(t *testing.T, table *slow, handler func(id uint64), configure .
 	}
 	l.runner.batch = l.part.cfg.HandleBatchFunc
 	ctx, cancel := context.WithCancel(t.Context())
-	held := keeper.Unending(ctx, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
+	held := lease(ctx)
 	l.held.Store(held)
 	var loops sync.WaitGroup
 	loops.Go(func() { l.settler.loop(ctx) })

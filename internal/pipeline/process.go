@@ -96,6 +96,7 @@ const (
 	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
 	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
 	markMax       = 3 * time.Second  // how long a mark's statement may take: in some servers, it waits for a locked row, and all others wait for it
+	lifeLooks     = WatchEvery / 10  // whether jobs may start again under a lease that others may have taken
 	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
 	heededFor     = time.Second      // an answer about pauses allows jobs to start for this long, or longer (allowedFor)
 	lockedLongest = 20 * time.Second // the longest wait before a row is marked again that business code may have locked

@@ -128,7 +128,7 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		t.run.cancel, t.run.started, t.run.err = cancelOne, started, errGoexit // which stands if the call never returns
 		t.run.begun.Store(true)
 		// Little time lies between these answers and the start.
-		mayStart := t.run.lease.Trusted() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&
+		mayStart := t.run.lease.MayStart() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&
 			started.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())
 		if mayStart && (!t.row.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
 			t.run.waited = r.part.waited(t)

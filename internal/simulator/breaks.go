@@ -210,7 +210,8 @@ func (j *judge) upset(jobType int32) bool {
 func (j *judge) expectNotExpired(l leaseTerm) {
 	w := j.world.weather
 	was := j.takingUnder(l).by
-	if was == nil || !was.up || was.ending.Load() || !j.innocent(was) || w.refused+w.broken+w.slow > 0 || j.broken[l] != nil {
+	stalled := j.saw["stall"] > 0 // what gives a lease back may have been given up
+	if was == nil || !was.up || was.ending.Load() || !j.innocent(was) || w.refused+w.broken+w.slow > 0 || j.broken[l] != nil || stalled {
 		return
 	}
 	j.accuse("%s of instance %d, which was not struck, has expired", l.lease, was.number)

@@ -31,16 +31,17 @@ type judge struct {
 	limits      map[int32]*limiting
 	heard       map[looker]*hearing // of pauses
 	handed      map[*queue_job.Job]*run
-	cameOrWent  time.Time               // when an instance last came or went, and as moved
-	recast      time.Time               // when an instance last got the configuration of a type anew: its lines begin as behind a start
-	moved       time.Time               // when a type was last divided anew, or a lease to be handed over, or an instance drained
-	asked       map[leaseTerm]time.Time // when somebody asked for a lease to be handed over
-	drained     map[*instance]drained   // who was to be drained last, and when
-	broken      map[leaseTerm]*breaking // leases that somebody has broken, or locked
-	toldLost    map[tenant]time.Time    // when an instance heard from a renewal that it does not have a lease
-	brokenAt    map[int32]time.Time     // when a lease of a type was last broken, or a lock on its row ended that may have cost it
-	termTaken   map[leaseTerm]time.Time // when a lease was taken
-	disturbed   time.Time               // until then, some instance is struck
+	cameOrWent  time.Time                 // when an instance last came or went, and as moved
+	recast      time.Time                 // when an instance last got the configuration of a type anew: its lines begin as behind a start
+	moved       time.Time                 // when a type was last divided anew, or a lease to be handed over, or an instance drained
+	asked       map[leaseTerm]time.Time   // when somebody asked for a lease to be handed over
+	drained     map[*instance]drained     // who was to be drained last, and when
+	broken      map[leaseTerm]*breaking   // leases that somebody has broken, or locked
+	toldLost    map[tenant]time.Time      // when an instance heard from a renewal that it does not have a lease
+	buried      map[*instance][]time.Time // when
+	brokenAt    map[int32]time.Time       // when a lease of a type was last broken, or a lock on its row ended that may have cost it
+	termTaken   map[leaseTerm]time.Time   // when a lease was taken
+	disturbed   time.Time                 // until then, some instance is struck
 	disturbance int
 	accusations []string
 	brokenEvent int            // how many events there were at the first accusation
@@ -197,6 +198,7 @@ func newJudge(w *world) *judge {
 		looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{},
 		heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{},
 		broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{},
+		buried:    map[*instance][]time.Time{},
 		termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
 
@@ -325,6 +327,7 @@ func (j *judge) marked(h *history, c change) {
 	}
 	j.expectFirst(h)
 	h.latest = max(h.latest, c.term)
+	j.expectRestOver(h, c)
 	j.expectNothingSince(h)
 	j.noteLoss(h, c)
 	h.mark = &mark{term: c.term, attempt: int(c.after.Attempts), by: j.actor, at: time.Now(), late: j.late}
@@ -606,6 +609,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectNotPaused(r)
 	j.expectTime(r)
 	j.expectNotToldLost(r)
+	j.expectAlive(r)
 	j.expectNoDuplicate(r)
 	j.expectRoom(r, cfg)
 	j.expectPlace(r, cfg)
@@ -710,7 +714,8 @@ func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	beside, here := 0, 0
 	for _, other := range j.active {
 		if other.by != r.by {
-			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) && !j.upset(r.jobType) { // it has given the lease away
+			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) && !j.upset(r.jobType) &&
+				j.broken[leaseTerm{other.lease.lease, other.term}] == nil { // it has given the lease away
 				j.saw["run beside a run elsewhere"]++
 				beside++
 			}
@@ -942,8 +947,8 @@ func (j *judge) disturb(for_ time.Duration) {
 	}
 }
 
-// expectTakeover expects that another instance has the leases of a killed one within LockSecond + 1 s, if there is
-// another and nothing else is wrong.
+// expectTakeover expects that another instance has the leases of a killed one within LockSecond + 1 s, and sooner if both say that they live, if
+// there is another and nothing else is wrong.
 func (j *judge) expectTakeover(dying *instance) {
 	w := j.world
 	bad := w.weather
@@ -955,8 +960,12 @@ func (j *judge) expectTakeover(dying *instance) {
 		return
 	}
 	heir, disturbance := w.instances[index], j.disturbance+1 // the kill itself
+	heard := dying.speaks() && heir.speaks() && time.Since(heir.since) > time.Second
 	for _, cfg := range w.plan.configs {
 		within := time.Duration(cfg.LockSecond)*time.Second + time.Second + 10*w.weather.latency
+		if heard && cfg.MinLockSecond == 0 {
+			within = min(within, j.takeoverOf(dying)+10*w.weather.latency)
+		}
 		for name, l := range j.heldBy(dying, cfg.JobType) {
 			time.AfterFunc(within, func() {
 				w.mu.Lock()
@@ -965,6 +974,9 @@ func (j *judge) expectTakeover(dying *instance) {
 					return
 				}
 				j.saw["takeover in time"]++
+				if heard {
+					j.saw["takeover long before the leases have ended"]++
+				}
 				if now, _ := w.table.Lease(name); now.Term == l.Term && now.Layout == l.Layout {
 					j.accuse("lease %s of instance %d, which was killed, is not taken over %v later", name, dying.number, within)
 				}

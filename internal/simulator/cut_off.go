@@ -39,7 +39,8 @@ func (j *judge) expectNotCutOff(h *history) {
 	m, w := h.mark, j.world.weather
 	if m == nil || m.run == nil || !m.by.hasty.Load() || m.by.ended.IsZero() || m.by.link.dead() || m.run.completes ||
 		m.run.ended && m.run.finished.Before(m.by.ended) ||
-		w.refused+w.broken+w.slow+w.stray > 0 || w.sluggish > 0 || len(j.world.locked)+len(j.world.lockedLeases) > 0 || j.twoHolders() || j.excuses(h, m) {
+		w.refused+w.broken+w.slow+w.stray > 0 || w.sluggish > 0 || j.saw["stall"] > 0 ||
+		len(j.world.locked)+len(j.world.lockedLeases) > 0 || j.twoHolders() || j.excuses(h, m) {
 		return
 	}
 	j.accuse("%s counts as lost; instance %d has stopped while its handler ran, and nobody has died", h.name(), m.by.number)

@@ -468,6 +468,10 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 		j.renews(about.leases)
 		j.expectOwnLeases(i, kept)
 		return func() { j.renewed(i, about.leases, kept) }
+	case bury:
+		if got.(bool) {
+			j.hasBuried(about.leases[0])
+		}
 	case setLayout:
 		j.hasMoved()
 	case layDown, writeRestKeys:

@@ -55,6 +55,11 @@ const (
 	openLeases      verb = "open leases"
 	layDown         verb = "lay a type down"
 	wakeTypes       verb = "wake types"
+	rise            verb = "rise"
+	beat            verb = "beat"
+	bury            verb = "bury"
+	copyLeases      verb = "copy leases"
+	freeLeases      verb = "free leases"
 	lookForWork     verb = "look for work"
 	commit          verb = "commit"
 	byHand          verb = "by hand"
@@ -88,6 +93,7 @@ type link struct {
 	noWayUntil  time.Time // statements do not arrive
 	noBackUntil time.Time // answers do not arrive
 	stormUntil  time.Time // many statements are slow
+	silentUntil time.Time // beats do not arrive
 	pens        map[int32]*pen
 }
 
@@ -146,7 +152,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if l.inARow[v]++; !f.refused && !f.broken {
 		l.inARow[v] = 0
 	}
-	if !v.aboutLeases() {
+	if !v.aboutLeases() && v != rise && v != beat {
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
 	if v == writeRestKeys {
@@ -173,7 +179,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
 	switch v {
-	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases:
+	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, copyLeases, freeLeases:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -220,6 +226,8 @@ func (l *link) stray(v verb, d *dice) time.Duration {
 func do[T any](ctx context.Context, t *Table, v verb, about about, apply func() (T, error)) (got T, err error) {
 	l := t.link
 	if l == nil {
+		t.alone.Lock()
+		defer t.alone.Unlock()
 		return apply()
 	}
 	var answered func()
@@ -271,7 +279,13 @@ func send[T any](ctx context.Context, l *link, v verb, about about, apply func()
 	if ctx.Err() != nil && !f.inattentive || l.dead() {
 		return none, l.gaveUp(ctx)
 	}
-	arrival := l.arrival(f.out, func() time.Time { return l.noWayUntil })
+	arrival := l.arrival(f.out, func() time.Time {
+		until := later(l.noWayUntil, w.stalledUntil(v))
+		if v == rise || v == beat {
+			until = later(until, l.silentUntil)
+		}
+		return until
+	})
 	aim := l.aim(v, about)
 	for at := arrival; ; {
 		if !l.await(ctx, at, ctx.Err() != nil) {
@@ -340,7 +354,8 @@ func (v verb) writes() bool {
 func (v verb) aboutLeases() bool {
 	switch v {
 	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease,
-		seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes:
+		seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes,
+		bury, copyLeases, freeLeases:
 		return true
 	}
 	return false

@@ -22,6 +22,181 @@ const (
 // room shows. One is missing: a lease that is renewed although nobody works. It costs a wait, within the bound on outages.
 var mutants = []mutant.Mutant{
 	{
+		Name: "dead: a beat revives whoever was buried",
+		File: "internal/simulator/lives.go",
+		Old:  "if !there || l.Owner != owner || l.Running < 0 {",
+		New:  "if !there || l.Owner != owner {",
+
+		Folder: "internal/keeper", Test: "TestABurialThatComesBehindABeatDoesNothing",
+	},
+	{
+		Name: "dead: a beat counts from its answer on",
+		File: "internal/keeper/life.go",
+		Old:  "until := trustedFor(sent, counts)",
+		New:  "until := trustedFor(time.Now(), counts)",
+
+		Folder: "internal/keeper", Test: "TestABeatCountsFromItsSendingOn",
+	},
+	{
+		Name: "dead: a beat that arrives late takes the place of a later one",
+		File: "internal/simulator/lives.go",
+		Old:  "if l.Layout >= number { // it comes late, or again",
+		New:  "if l.Layout == number {",
+
+		Folder: "internal/keeper", Test: "TestABeatThatArrivesLateChangesNothing",
+	},
+	{
+		Name: "dead: jobs start for longer than a beat counts whose answer was lost",
+		File: "internal/keeper/life.go",
+		Old:  "f.until.Store(min(f.until.Load(), int64(trustedFor(sent, counts).Sub(epoch))))",
+		New:  "_ = trustedFor(sent, counts)",
+
+		Folder: "internal/keeper", Test: "TestABeatThatCountsForLessMayHaveTakenEffect",
+	},
+	{
+		Name: "dead: a beat counts for longer than it has written",
+		File: "internal/keeper/life.go",
+		Old:  "\t\tf.answered(sent, counts)\n\t\tp.answered(sent)\n\t\tselect {\n\t\tcase k.changed",
+		New:  "\t\tf.answered(sent, counts+counts/2)\n\t\tp.answered(sent)\n\t\tselect {\n\t\tcase k.changed",
+
+		Folder: "internal/keeper", Test: "TestABeatCountsFromItsSendingOn",
+	},
+	{
+		Name: "dead: whoever cannot write buries others",
+		File: "internal/keeper/burial.go",
+		Old:  "k.silence.heed(k.id, seen, now, late)",
+		New:  "k.silence.heed(k.id, seen, now, late && false)",
+
+		Folder: "internal/keeper", Test: "TestNobodyIsBuriedByWhoeverCannotWriteEither",
+	},
+	{
+		Name: "dead: a lease is freed before it is known what may still run",
+		File: "internal/keeper/burial.go",
+		Old:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})\n\t\t\tcontinue\n",
+		New:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})\n",
+
+		Folder: "internal/keeper", Test: "TestALeaseIsFreeOnlyWhenALookHasShownItsCopy",
+	},
+	{
+		Name: "dead: a rest that is nobody's is taken for a copy",
+		File: "internal/simulator/lives.go",
+		Old:  "(!there || l.Owner == \"\")",
+		New:  "(!there && l.Owner == \"\")",
+
+		Folder: "internal/keeper", Test: "TestARestThatIsNobodysIsNotTakenForACopy",
+	},
+	{
+		Name: "dead: a renewal counts although its sender may have been buried",
+		File: "internal/keeper/keeper.go",
+		Old:  "case held && l.starts.life != nil && rows[i] == l.Want.Name && !l.starts.life.lasts(time.Now()):",
+		New:  "case held && l.Want.Once && !held:",
+
+		Folder: "internal/keeper", Test: "TestARenewalCountsOnlyOfWhoeverIsHeardOf",
+	},
+	{
+		Name: "dead: what runs is cut off when a renewal says that the name is gone",
+		File: "internal/keeper/life.go",
+		Old:  "case l.livesOn(rows):",
+		New:  "case l.livesOn(rows) && l.Want.Once:",
+
+		Folder: "internal/keeper", Test: "TestWhoeverWasBuriedAliveStartsNothingUnderItsEarlierLeases",
+	},
+	{
+		Name: "dead: what runs is cut off when a look shows that the name is gone",
+		File: "internal/keeper/keeper.go",
+		Old:  "case l.livesOn(fleet.Leases):",
+		New:  "case l.livesOn(fleet.Leases) && l.Want.Once:",
+
+		Folder: "internal/keeper", Test: "TestWhoeverWasBuriedAliveStartsNothingUnderItsEarlierLeases",
+	},
+	{
+		Name: "dead: what may still run is left alone for a moment only",
+		File: "internal/simulator/lives.go",
+		Old:  "Lease{Until: c.Until / 1e6, Since:",
+		New:  "Lease{Until: min(c.Until/1e6, t.now()+2), Since:",
+
+		Folder: "internal/keeper", Test: "TestWhoeverIsNotHeardOfIsBuriedAndWhatItMayRunKeepsItsTerm",
+	},
+	{
+		Name: "dead: leases fall to the buried",
+		File: "internal/share/names.go",
+		Old:  "v.bury(buried)",
+		New:  "v.bury(nil)",
+
+		Folder: "internal/share", Test: "TestNothingFallsToWhoeverIsBuriedAndNobodyWaitsForIt",
+	},
+	{
+		Name: "dead: whoever was heard of a moment ago is buried",
+		File: "internal/simulator/lives.go",
+		Old:  " || l.Term > t.clock().UnixMilli() {",
+		New:  " {",
+
+		Folder: "internal/keeper", Test: "TestABurialThatComesBehindABeatDoesNothing",
+	},
+	{
+		Name: "dead: a burial does not say behind which beat",
+		File: "internal/simulator/lives.go",
+		Old:  "|| l.Term != term ||",
+		New:  "||",
+
+		Folder: "internal/keeper", Test: "TestABurialThatComesBehindABeatDoesNothing",
+	},
+	{
+		Name: "dead: the leases of an earlier life are taken for those of the present one",
+		File: "internal/keeper/burial.go",
+		Old:  "is && governed && n < began",
+		New:  "is && governed && n < began && began == over",
+
+		Folder: "internal/keeper", Test: "TestTheLeasesOfAnEarlierLifeAreTakenFromWhoeverIsAliveAgain",
+	},
+	{
+		Name: "dead: what the buried may still run takes the workers of those who go on",
+		File: "internal/cluster/seat.go",
+		Old:  "case rest.Buried:",
+		New:  "case rest.Buried && rest.Term == 0:",
+
+		Folder: "internal/cluster", Test: "TestWhatTheBuriedMayStillRunTakesNoWorkersAndKeepsItsRows",
+	},
+	{
+		Name: "dead: jobs start as long as the lease is trusted",
+		File: "internal/keeper/life.go",
+		Old:  "!l.starts.left.Load() && (l.starts.life == nil || l.starts.life.lasts(now))",
+		New:  "!l.starts.left.Load()",
+
+		Folder: "internal/keeper", Test: "TestWhoeverIsNotHeardOfIsBuriedAndWhatItMayRunKeepsItsTerm",
+	},
+	{
+		Name: "dead: jobs start under the leases of a life that is over",
+		File: "internal/pipeline/run.go",
+		Old:  "mayStart := t.run.lease.MayStart() &&",
+		New:  "mayStart := t.run.lease.Trusted() &&",
+
+		Folder: "internal/pipeline", Test: "TestAJobDoesNotStartWhenOthersMayHaveTakenTheLeaseWhileItsParametersAreRead",
+	},
+	{
+		Name: "dead: marks are made under the leases of a life that is over",
+		File: "internal/pipeline/dispatcher.go",
+		Old:  "|| !d.lease.MayStart() {",
+		New:  "|| !d.lease.Trusted() {",
+
+		Folder: "internal/pipeline", Test: "TestNothingIsMarkedWhenOthersMayHaveTakenTheLease",
+	},
+	{
+		Name: "dead: a mark is in time when others may have taken the lease",
+		File: "internal/pipeline/dispatcher.go",
+		Old:  "min(markInTime, lease.StartsFor())",
+		New:  "min(markInTime, lease.FreeIn())",
+
+		Folder: "internal/pipeline", Test: "TestAMarkIsLateWhenOthersMayHaveTakenTheLease",
+	},
+	{
+		Name: "dead: nobody is buried",
+		File: "internal/keeper/burial.go",
+		Old:  "if k.pulse.beats == nil {\n\t\treturn nil, nil",
+		New:  "if k.pulse.beats == nil || len(seen) > 0 {\n\t\treturn nil, nil",
+		Seed: 205,
+	},
+	{
 		Name: "only rows say which keys an earlier holder's handlers have",
 		File: "internal/pipeline/keys.go",
 		Old:  "running[key] = max(running[key], n)",
@@ -388,7 +563,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a handler starts without asking for trust, and by an answer of any age", // and the process stands still before that, now and then
 		File: "internal/pipeline/run.go",
-		Old:  "mayStart := t.run.lease.Trusted() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())",
+		Old:  "mayStart := t.run.lease.MayStart() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())",
 		New:  "time.Sleep(time.Duration(t.row.ID%5/4) * 3 * time.Second)\n\t\tmayStart := !t.run.watch.gone.Load() && r.starts.till.Load() != nil",
 		Seed: 8,
 	},
@@ -837,7 +1012,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease lost by the table's word is kept",
 		File: "internal/keeper/keeper.go",
-		Old:  "\t\t\t\tk.drop(l)\n\t\t\t\tl.end(ErrLost)",
+		Old:  "\t\t\t\tk.heedLeft(ctx, l)",
 		New:  "\t\t\t\tl.trustUntil(lease.TrustedUntil(sent, lock))\n\t\t\t\tl.renewal.at = sent.Add(lease.RenewEvery(lock))",
 		Seed: 4,
 	},

@@ -40,6 +40,8 @@ type plan struct {
 	maxWorkers int  // of an instance; 0: without limit
 	slowKeys   bool // what a holder tells of keys is slow to arrive, now and then
 	unique     bool // some keys are
+	lives      bool // leases are long, and instances say that they live …
+	older      bool // … but for those of an older version
 }
 
 // step is an event that happens to the world at a moment.
@@ -103,6 +105,7 @@ func draw(seed uint64) *plan {
 	p.drawLockedWhileRunning(throw(seed, 22))
 	p.drawWakers(throw(seed, 23))
 	p.drawRush(throw(seed, 24))
+	p.drawLives(throw(seed, 25))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/share"
@@ -15,8 +16,8 @@ import (
 )
 
 // Table has the tables in memory: jobs, leases, attempts. Its methods do the same as the statements of package store,
-// each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares. Its callers see to it that
-// one thing happens at a time: in a world, by the world's mutex.
+// each in one step; the contracts are there. A test in tests/ sends the same statements to both and compares. One
+// thing happens at a time: in a world, by the world's mutex.
 type Table struct {
 	*tables
 	link *link // by which statements come; nil: they take effect at once
@@ -24,6 +25,7 @@ type Table struct {
 
 // tables are what all tables of a world have in common.
 type tables struct {
+	alone    sync.Mutex // of statements that take effect at once
 	clock    func() time.Time
 	watch    func(change)
 	nextID   uint64
@@ -801,6 +803,8 @@ func (t *Table) Jobs() (jobs []Job) {
 
 // Lease returns the row of a lease; ok is false if there is none.
 func (t *Table) Lease(name string) (l Lease, ok bool) {
+	t.alone.Lock()
+	defer t.alone.Unlock()
 	l, ok = t.leases[name]
 	return l, ok
 }

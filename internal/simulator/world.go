@@ -39,6 +39,8 @@ type world struct {
 	locked    map[uint64]time.Time // rows that business code locks, and when the lock ends
 
 	lockedLeases map[string]time.Time // rows of leases, the same
+
+	writesFrom, answersFrom atomic.Pointer[time.Time] // the database stands still until then: for statements that write, and for all; nil: never
 }
 
 // simulate lets a world live from its beginning to its end, in a bubble of virtual time.
@@ -470,7 +472,11 @@ func (i *instance) start() *engine.Engine {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			t := &Table{i.world.table.tables, i.link}
-			return engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestKeys: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}, nil
+			tables := engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestKeys: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}
+			if i.speaks() {
+				tables.Beats = t
+			}
+			return tables, nil
 		}
 		e, err := engine.Start(ctx, opened, i.configs(), i.options(), journal{i})
 		cancel()

@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const unneededFor = 10 * time.Second // an instance without leases goes on to say that it lives, since it may get one
+
+// bury buries instances that nobody has heard of, and takes the leases of those that are buried. It reports whether to look again, since it has
+// changed what the look has shown.
+func (c *Coordinator) bury(ctx context.Context, seen []store.Seen) (again bool, err error) {
+	buried, err := c.process.Keeper.Bury(ctx, seen)
+	if len(buried) > 0 {
+		c.process.Log.Warn(c.process.About, fmt.Sprintf("not heard of, and buried: %s; others take their leases, and what they may still run is left "+
+			"alone until those would have ended", strings.Join(buried, ", ")))
+	}
+	if err != nil || len(buried) > 0 {
+		return true, err
+	}
+	return c.process.Keeper.Evict(ctx, seen)
+}
+
+// heedBurial has the seats give up the leases of a life that is over: others take them, and what runs under them runs on.
+func (c *Coordinator) heedBurial() {
+	for _, s := range c.seats.All() {
+		if t := s.latest.Load(); s.serves() && !t.is(offered) && t.lease.Over() && !t.wanted.Swap(true) {
+			text := "lease %s is given up: others have not heard of this instance, and have buried it; what runs, runs on"
+			c.process.Log.Warn(s.About(), fmt.Sprintf(text, s.name))
+			t.giveUp()
+			c.pace.soonSince = time.Time{}
+		}
+	}
+}
+
+// Wake has the next look come at once.
+func (c *Coordinator) Wake() { ground.Signal(c.dormancy.wake) }
+
+// heedLife has the instance say that it lives, as long as it has leases for which it has to, also if those are of a life that is over: so the others
+// hear of it again, and count what it runs. Without such a lease, and with nobody to bury, it says so for a while, and no more.
+func (c *Coordinator) heedLife(ctx context.Context) {
+	needs, lives := c.process.Keeper.NeedsLife(), c.process.Keeper.Lives()
+	_, silent := c.process.Keeper.Silent()
+	switch {
+	case needs && !lives:
+		c.process.Errlog.On(ctx, "rise", c.process.Keeper.Rise(ctx))
+	case needs || silent || !lives:
+		c.needless = time.Time{}
+	case c.needless.IsZero():
+		c.needless = time.Now()
+	case time.Since(c.needless) >= unneededFor:
+		c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx))
+	}
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// Otherwise a type whose workers are all busy would stand still when its process dies, until the rest has ended.
+func TestWhatTheBuriedMayStillRunTakesNoWorkersAndKeepsItsRows(t *testing.T) {
+	c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7})
+	rest := share.Rest{Name: "rest-7-64", JobType: 7, Layout: share.Undivided, Term: 64, Instance: "bbbbbbbbbbbb", Running: 5}
+	for _, buried := range []bool{false, true} {
+		rest.Buried = buried
+		r := c.seats.All()[0].remains([]share.Rest{rest}, "aaaaaaaaaaaa", nil)
+		want := 5
+		if buried {
+			want = 0
+		}
+		if len(r.Terms) != 1 || r.Terms[0] != 64 || len(r.Elsewhere) != 1 || r.Running != want {
+			t.Errorf("buried %v: %+v", buried, r)
+		}
+	}
+}
+
+// lives is a table in which a life begins whenever somebody asks for it.
+type lives struct {
+	leases
+	owner string // of the last one
+	rises int
+}
+
+func (l *lives) Rise(_ context.Context, _, owner string, _, _, _ int64) error {
+	l.owner = owner
+	l.rises++
+	return nil
+}
+
+func (l *lives) Beat(context.Context, string, string, int64, int64, int64) (bool, error) {
+	return true, nil
+}
+
+func (*lives) SeeLeases(_ context.Context, names []string) ([]store.Seen, error) {
+	return []store.Seen{{Name: names[0], Free: true}}, nil
+}
+
+func (*lives) TakeLeases(_ context.Context, names []string, _ string, _, _ int64, _ bool) (map[string]int64, error) {
+	return map[string]int64{names[0]: 64}, nil
+}
+
+// What it runs is to be counted again; and it says so no longer than it has something for which it has to live.
+func TestWhoeverWasBuriedAliveIsHeardOfAgainAsLongAsItRunsSomething(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, table := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7}), &lives{}
+		k := keeper.New(t.Context(), table, "shop@host/1", "a1b2c3d4e5f6", func(error) {})
+		k.BeatThrough(table, func(error) {}, c.Wake)
+		c.process.Keeper = k
+		if err := k.Rise(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := k.Take(t.Context(), []keeper.Want{{Name: "job-7", Lock: time.Minute, Governed: true, Once: true}})
+		if err != nil || len(taken) != 1 {
+			t.Fatal(taken, err)
+		}
+		c.heedLife(t.Context())
+		if table.rises != 1 {
+			t.Errorf("%d lives, and the first one goes on", table.rises)
+		}
+		seen := []store.Seen{{Name: share.Life(k.ID()), Owner: table.owner, Running: store.Buried}}
+		if _, err := k.Evict(t.Context(), seen); err != nil || k.Lives() {
+			t.Fatal("it does not know that it was buried", err)
+		}
+		if c.heedLife(t.Context()); table.rises != 2 || !k.Lives() || !taken[0].Over() {
+			t.Errorf("%d lives; it lives: %v, and its lease is of an earlier life: %v", table.rises, k.Lives(), taken[0].Over())
+		}
+		k.Release(t.Context(), taken[0])
+		c.heedLife(t.Context())
+		time.Sleep(unneededFor)
+		if c.heedLife(t.Context()); k.Lives() {
+			t.Error("it goes on to say that it lives, and has nothing for which it has to")
+		}
+	})
+}

@@ -1,0 +1,379 @@
+package keeper
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/lease"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const (
+	beatEvery    = time.Second
+	beatAgain    = 100 * time.Millisecond // after a beat without an answer
+	beatPatience = 600 * time.Millisecond // or longer, if answers take long …
+	patienceMost = 2 * time.Second        // … but a beat that is lost must not take the place of those that would come
+	beatCounts   = 2500 * time.Millisecond
+	beatSlow     = 100 * time.Millisecond // answers that take longer make beats count for longer
+	promptly     = time.Second            // whoever has no answer within this time judges nobody
+	firstBeat    = 1                      // the row of a life is made with that number
+	besideFor    = 10 * time.Second       // beats go through the connection of the leases, after that for beats has failed
+
+	// ShortestGoverned is the shortest lease that is taken from an instance that is buried. Shorter ones end as soon.
+	ShortestGoverned = 4 * time.Second
+	buriedAlive      = 10 * time.Minute // for how long the beats of an instance count twice as long that was buried, and was alive
+)
+
+// Beats is what writes the life of an instance, on a connection that no statement about leases uses. [store.Store] implements it; the contracts
+// are at its methods.
+type Beats interface {
+	Rise(ctx context.Context, name, owner string, number, counts, lockSeconds int64) error
+	Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (alive bool, err error)
+}
+
+// life is the right of an instance to start jobs, in one piece. A life that is over never comes back: neither do starts under its leases.
+type life struct {
+	owner   string
+	until   atomic.Int64 // the end of the right to start, in nanoseconds after epoch …
+	wall    atomic.Int64 // … and by the wall clock, in unix nanoseconds: the other clock may stand still while a machine is suspended
+	matched atomic.Int64 // when the last beat was sent that has found the row, in nanoseconds after epoch
+	over    atomic.Bool  // somebody has buried the instance
+}
+
+// lasts reports whether jobs may start at a moment.
+func (f *life) lasts(now time.Time) bool {
+	return int64(now.Sub(epoch)) < f.until.Load() && now.UnixNano() < f.wall.Load() && !f.over.Load()
+}
+
+// answered notes that a beat has found the row, which counts for so long from the moment at which it was sent.
+func (f *life) answered(sent time.Time, counts time.Duration) {
+	until := trustedFor(sent, counts)
+	f.matched.Store(int64(sent.Sub(epoch)))
+	f.until.Store(int64(until.Sub(epoch)))
+	f.wall.Store(until.Round(0).UnixNano())
+}
+
+// mayCount notes that a beat is sent. If it counts for less than the last one, and takes effect, and nobody hears of that, jobs must not start for
+// longer.
+func (f *life) mayCount(sent time.Time, counts time.Duration) {
+	f.until.Store(min(f.until.Load(), int64(trustedFor(sent, counts).Sub(epoch))))
+}
+
+// trustedFor is until when jobs may start after a beat. The rest covers what our clock cannot measure, see package lease.
+func trustedFor(sent time.Time, counts time.Duration) time.Time { return sent.Add(counts - counts/10) }
+
+// pulse is what a keeper knows of its own life.
+type pulse struct {
+	beats   Beats // nil: it has no connection of its own for that, and its leases have one end
+	failed  func(error)
+	now     atomic.Pointer[life]
+	risen   chan struct{} // a life has begun
+	buried  func()        // is told that it was buried
+	diedAt  atomic.Int64  // when it was buried last, in unix nanoseconds; 0: never
+	slowest atomic.Int64  // nanoseconds that answers have taken of late
+	chain   atomic.Int64  // since when each beat was answered promptly, in nanoseconds after epoch; 0: the last one was not
+	latest  atomic.Int64  // when the last of these was answered, the same
+	beside  atomic.Int64  // until then, beats go through the connection of the leases, in unix nanoseconds
+}
+
+// BeatThrough has the keeper say each second that it is alive, as long as it needs a life. It is told of beats that fail and, if nil, of those
+// that do not. It is to be called before anything else.
+func (k *Keeper) BeatThrough(beats Beats, failed func(error), buried func()) {
+	k.pulse.beats, k.pulse.failed, k.pulse.buried = beats, failed, buried
+}
+
+// TwoEnds reports whether others may take the lease from an instance that is buried. It stands in the owner, so that all decide alike.
+func (w Want) TwoEnds() bool { return w.Governed && w.Lock >= ShortestGoverned && w.MinLock == 0 }
+
+// lifeOf is the life that governs a lease which was just taken; nil: the lease has one end.
+func (k *Keeper) lifeOf(owner string) *life {
+	if _, _, governed := share.TakingOf(owner); governed {
+		return k.pulse.now.Load()
+	}
+	return nil
+}
+
+// MayStart reports whether a job may start under the lease at this moment: the lease is certainly held, and nobody can have buried the instance.
+func (l *Lease) MayStart() bool {
+	now := time.Now()
+	return int64(now.Sub(epoch)) < l.until.Load() && l.ctx.Err() == nil && !l.starts.left.Load() && (l.starts.life == nil || l.starts.life.lasts(now))
+}
+
+// StartsFor is for how long jobs may start under the lease, unless somebody hears of the instance: an hour if nobody has to.
+func (l *Lease) StartsFor() time.Duration {
+	if l.starts.life == nil {
+		return time.Hour
+	}
+	return max(0, time.Duration(min(l.until.Load(), l.starts.life.until.Load()))-time.Since(epoch))
+}
+
+// Over reports whether the life is over in which the lease was taken. Nothing starts under it any more, and somebody else may have taken its
+// name. What runs under it runs on.
+func (l *Lease) Over() bool { return l.starts.life != nil && l.starts.life.over.Load() }
+
+// rest is the name under which what still runs keeps its term, when somebody else has the name of the lease.
+func (l *Lease) rest() string { return share.Remains(l.Want.Name, l.Term) }
+
+// Rise begins a life, unless there is one that is not over. It is to be called before leases of job types are taken.
+func (k *Keeper) Rise(ctx context.Context) error {
+	p := &k.pulse
+	if f := p.now.Load(); p.beats == nil || f != nil && !f.over.Load() {
+		return nil
+	}
+	f, counts, sent := &life{owner: k.owner("", k.longest(), false)}, p.counts(k.longest()), time.Now()
+	err := k.through(ctx, func(way Beats) error {
+		sent = time.Now()
+		return way.Rise(ctx, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))
+	})
+	if err != nil {
+		return err
+	}
+	f.answered(sent, counts)
+	p.answered(sent)
+	p.now.Store(f)
+	select {
+	case p.risen <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// longest is the length of the longest lease that is held: for so long others have to know that the instance was buried.
+func (k *Keeper) longest() time.Duration {
+	longest := lease.DefaultLock
+	for _, l := range k.all() {
+		longest = max(longest, l.Want.Lock)
+	}
+	return longest
+}
+
+func seconds(span time.Duration) int64 { return int64((span + time.Second - 1) / time.Second) }
+
+// counts is for how long a beat counts that is sent now: longer, if answers take long, or if the instance was buried alive a while ago.
+func (p *pulse) counts(longest time.Duration) time.Duration {
+	counts := beatCounts
+	if slow := time.Duration(p.slowest.Load()); slow > beatSlow {
+		counts += 3 * slow
+	}
+	if died := p.diedAt.Load(); died != 0 && time.Since(time.Unix(0, died)) < buriedAlive {
+		counts *= 2
+	}
+	return min(counts, max(beatCounts, longest))
+}
+
+// patience is how long a beat waits for its answer.
+func (p *pulse) patience() time.Duration {
+	return min(max(beatPatience, 2*time.Duration(p.slowest.Load())), patienceMost)
+}
+
+// answered notes that a beat was answered that was sent at that moment.
+func (p *pulse) answered(sent time.Time) {
+	now := time.Now()
+	took := now.Sub(sent)
+	p.slowest.Store(int64(max(took, time.Duration(p.slowest.Load())/2)))
+	at := int64(now.Sub(epoch))
+	switch broken := at-p.latest.Load() > int64(beatEvery+promptly); {
+	case took > promptly:
+		p.chain.Store(0)
+	case broken || p.chain.Load() == 0:
+		p.chain.Store(at)
+	}
+	p.latest.Store(at)
+}
+
+// promptFor is for how long each beat of this instance was answered promptly: how long it could have seen the beats of another one. Late: one
+// was not, so what was not seen says nothing.
+func (p *pulse) promptFor(now time.Time) (span time.Duration, late bool) {
+	at, chain, f := int64(now.Sub(epoch)), p.chain.Load(), p.now.Load()
+	if f == nil {
+		return 0, false
+	}
+	if f.over.Load() || chain == 0 || at-p.latest.Load() > int64(beatEvery+promptly) {
+		return 0, true
+	}
+	return time.Duration(at - chain), false
+}
+
+// live sends beats until ctx ends.
+func (k *Keeper) live(ctx context.Context) {
+	p, wait := &k.pulse, time.Hour
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-p.risen:
+			wait = beatEvery
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		if f := p.now.Load(); timer.Stop() {
+			continue // it has risen, which was a beat
+		} else if f == nil || f.over.Load() {
+			wait = time.Hour
+		} else {
+			wait = k.beat(ctx, f)
+		}
+	}
+}
+
+// beat sends a beat, and returns when to send the next one.
+func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
+	p, sent := &k.pulse, time.Now()
+	counts := p.counts(k.longest())
+	statement, cancel := context.WithTimeout(ctx, p.patience())
+	defer cancel()
+	var alive bool
+	err := k.through(statement, func(way Beats) (err error) {
+		sent = time.Now()
+		f.mayCount(sent, counts)
+		alive, err = way.Beat(statement, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))
+		return err
+	})
+	if ctx.Err() != nil {
+		return beatAgain
+	}
+	p.failed(err)
+	switch took := time.Since(sent); {
+	case err != nil:
+		if took > promptly/2 {
+			p.slowest.Store(int64(max(took, time.Duration(p.slowest.Load()))))
+			p.chain.Store(0)
+		}
+		return beatAgain
+	case !alive:
+		k.end(f)
+		return beatAgain
+	default:
+		f.answered(sent, counts)
+		p.answered(sent)
+		select {
+		case k.changed <- struct{}{}: // renewals that did not count yet may count now
+		default:
+		}
+		return beatEvery - min(took, beatEvery)
+	}
+}
+
+// through has a statement sent through the connection for beats. If the server refuses that, or it does not answer, that of the leases is as good
+// for a while, unless it is busy.
+func (k *Keeper) through(ctx context.Context, send func(Beats) error) (err error) {
+	p := &k.pulse
+	if time.Now().UnixNano() >= p.beside.Load() {
+		if err = send(p.beats); err == nil {
+			return nil
+		}
+		p.beside.Store(time.Now().Add(besideFor).UnixNano())
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+	if err = send(k.leases); err != nil {
+		p.beside.Store(0)
+	}
+	return err
+}
+
+// end notes that a life is over: others may take its leases, and what runs under them has other names then.
+func (k *Keeper) end(f *life) {
+	if f.over.Swap(true) {
+		return
+	}
+	k.pulse.diedAt.Store(time.Now().UnixNano())
+	k.mu.Lock()
+	for _, l := range k.held {
+		if l.starts.life == f && l.row == l.Want.Name && l.maybe == "" {
+			l.maybe = l.rest()
+		}
+	}
+	k.mu.Unlock()
+	k.pulse.buried()
+}
+
+// Lives reports whether the instance has a life that is not over.
+func (k *Keeper) Lives() bool {
+	f := k.pulse.now.Load()
+	return f != nil && !f.over.Load()
+}
+
+// Depart ends a life that the instance needs no more: nobody need wait for it.
+func (k *Keeper) Depart(ctx context.Context) error {
+	f := k.pulse.now.Swap(nil)
+	if f == nil || f.over.Swap(true) {
+		return nil
+	}
+	return k.leases.DropLease(ctx, share.Life(k.id), f.owner)
+}
+
+// NeedsLife reports whether leases are held that others take, or have taken, if the instance is not heard of.
+func (k *Keeper) NeedsLife() bool {
+	return slices.ContainsFunc(k.all(), func(l *Lease) bool { return l.starts.life != nil })
+}
+
+// adopt has a lease live on as its rest, of which there is a row under its owner, unless it was given back or moved meanwhile. Somebody has taken
+// its name from this instance.
+func (k *Keeper) adopt(l *Lease) {
+	k.mu.Lock()
+	still := k.held[l.row] == l && l.row == l.Want.Name
+	if still {
+		delete(k.held, l.row)
+		l.row, l.maybe = l.rest(), ""
+		k.held[l.row] = l
+	}
+	k.mu.Unlock()
+	if still {
+		k.end(l.starts.life)
+	}
+}
+
+// livesOn reports whether a lease whose name is somebody else's, or free, lives on as its rest, by rows that have been read.
+func (l *Lease) livesOn(rows []store.Seen) bool {
+	return l.starts.life != nil && slices.ContainsFunc(rows, func(row store.Seen) bool {
+		return row.Name == l.rest() && !row.Free && takingOf(row.Owner) == takingOf(l.owner)
+	})
+}
+
+// heedLeft finds out what becomes of a lease whose name is somebody else's, as a renewal has said: it lives on as its rest, or it is lost.
+func (k *Keeper) heedLeft(ctx context.Context, l *Lease) {
+	l.starts.left.Store(true) // nothing starts, whatever comes of it
+	var rows []store.Seen
+	var err error
+	if l.starts.life != nil {
+		statement, cancel := context.WithTimeout(ctx, promptly)
+		defer cancel()
+		rows, err = k.leases.SeeLeases(statement, []string{l.rest()})
+	}
+	switch {
+	case err != nil:
+		l.renewal.at = time.Now().Add(beatAgain)
+	case l.livesOn(rows):
+		k.adopt(l)
+		l.renewal.at = time.Now()
+	default:
+		k.drop(l)
+		l.end(ErrLost)
+	}
+}
+
+// later notes a renewal that took effect when the instance may have been buried. It counts as soon as it is known that it was not: the right to
+// start has not ended, or a beat has found the row that was sent later.
+func (l *Lease) later(at time.Time) {
+	l.renewal.doubtful, l.renewal.doubtfulSince = at, time.Now()
+	l.renewal.at = l.renewal.doubtfulSince.Add(lease.RenewEvery(l.Want.Lock))
+}
+
+// countLater counts such renewals.
+func (k *Keeper) countLater() {
+	for _, l := range k.all() {
+		if l.renewal.doubtful.IsZero() || l.starts.life.over.Load() {
+			continue
+		}
+		if l.starts.life.lasts(time.Now()) || l.starts.life.matched.Load() >= int64(l.renewal.doubtfulSince.Sub(epoch)) {
+			l.renewed(l.renewal.doubtful)
+			l.renewal.doubtful = time.Time{}
+		}
+	}
+}

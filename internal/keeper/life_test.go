@@ -1,0 +1,517 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/simulator"
+	"github.com/create-info/persistent-queue/internal/store"
+)
+
+const lock = 30 * time.Second
+
+// process is a process with a keeper, on a table that it shares with others.
+type process struct {
+	*keeper.Keeper
+	*way
+	heard atomic.Int64 // of its burial
+	dead  atomic.Bool  // its connection for beats is
+	end   context.CancelFunc
+}
+
+// way is a process's way to the table.
+type way struct {
+	*simulator.Table
+	mute   atomic.Bool  // beats have no answer, and no effect
+	cut    atomic.Bool  // beats are refused
+	slow   atomic.Int64 // nanoseconds that answers to beats take
+	locked atomic.Bool  // copies are not written: somebody has locked the rows
+}
+
+type leases struct{ *way }
+
+// beats go through another connection.
+type beats struct {
+	leases
+	dead *atomic.Bool // it does not answer
+}
+
+func (b beats) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	if b.dead.Load() {
+		<-ctx.Done()
+		return false, errMute
+	}
+	return b.leases.Beat(ctx, name, owner, number, counts, lockSeconds)
+}
+
+var errMute = errors.New("no answer")
+
+func (l leases) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	if l.cut.Load() {
+		return false, errMute
+	}
+	if l.mute.Load() {
+		<-ctx.Done()
+		return false, errMute
+	}
+	alive, err := l.Table.Beat(ctx, name, owner, number, counts, lockSeconds)
+	time.Sleep(time.Duration(l.slow.Load()))
+	return alive, err
+}
+
+func (l leases) CopyLeases(ctx context.Context, copies []store.Copy) error {
+	if l.locked.Load() {
+		return nil
+	}
+	return l.Table.CopyLeases(ctx, copies)
+}
+
+// world is a table of leases, and the processes on it.
+type world struct {
+	*testing.T
+	table *simulator.Table
+	ahead atomic.Int64 // nanoseconds by which the database's clock is ahead
+}
+
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t}
+		w.table = simulator.NewTable(func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) })
+		test(w)
+	})
+}
+
+// run runs a process whose keeper has an id.
+func (w *world) run(id string) *process {
+	ctx, end := context.WithCancel(w.Context())
+	p := &process{way: &way{Table: w.table}, end: end}
+	p.Keeper = keeper.New(w.Context(), leases{p.way}, "shop@"+id+"/1", id+"00000000000", func(error) {})
+	p.BeatThrough(beats{leases{p.way}, &p.dead}, func(error) {}, func() { p.heard.Add(1) })
+	ended := make(chan struct{})
+	go func() {
+		p.Run(ctx)
+		close(ended)
+	}()
+	w.Cleanup(func() {
+		end()
+		<-ended
+	})
+	return p
+}
+
+// take has a process take a lease of a job type, or none.
+func (p *process) take(w *world, name string, lock time.Duration) *keeper.Lease {
+	w.Helper()
+	if err := p.Rise(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	taken, err := p.Take(w.Context(), []keeper.Want{{Name: name, Lock: lock, Governed: true}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	w.Cleanup(func() { p.Release(context.WithoutCancel(w.Context()), taken[0]) })
+	return taken[0]
+}
+
+// look looks, and does what the coordinator does about those that are not heard of. It returns who was buried.
+func (p *process) look(w *world) (buried []string) {
+	w.Helper()
+	for range 3 {
+		fleet, err := p.Look(w.Context(), share.Prefixes)
+		var some []string
+		if err == nil {
+			some, err = p.Bury(w.Context(), fleet.Leases)
+		}
+		again := len(some) > 0
+		if err == nil && !again {
+			again, err = p.Evict(w.Context(), fleet.Leases)
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		if buried = append(buried, some...); !again {
+			break
+		}
+	}
+	return buried
+}
+
+// watch looks twice a second for a while, and returns when somebody was buried first; 0: nobody was.
+func (p *process) watch(w *world, for_ time.Duration) (first time.Duration) {
+	w.Helper()
+	for began := time.Now(); time.Since(began) < for_; time.Sleep(450 * time.Millisecond) {
+		if len(p.look(w)) > 0 && first == 0 {
+			first = time.Since(began)
+		}
+	}
+	return first
+}
+
+func (w *world) expect(is bool, what string, args ...any) {
+	w.Helper()
+	if !is {
+		w.Errorf(what, args...)
+	}
+}
+
+func TestWhoeverIsNotHeardOfIsBuriedAndWhatItMayRunKeepsItsTerm(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		w.expect(y.watch(w, 10*time.Second) == 0, "somebody was buried, and all are alive")
+		before, _ := w.table.Lease("job-1")
+		x.end() // it is killed, or frozen
+		began, may := time.Now(), l.MayStart()
+		for len(y.look(w)) == 0 && time.Since(began) < lock {
+			time.Sleep(450 * time.Millisecond)
+			may = l.MayStart()
+		}
+		w.expect(time.Since(began) <= 3200*time.Millisecond, "buried after %v", time.Since(began))
+		w.expect(!may && l.Trusted(), "when it was buried, jobs might start: %v, and the lease was trusted: %v", may, l.Trusted())
+		rest, there := w.table.Lease(share.Remains("job-1", l.Term))
+		w.expect(there && rest.Owner == l.Owner() && rest.Term == l.Term && rest.Until == before.Until, "the rest is %+v, of %+v", rest, before)
+		next := y.take(w, "job-1", lock)
+		w.expect(next != nil && next.MayStart() && next.Term > l.Term, "nobody can take it")
+		w.expect(l.Context().Err() == nil, "what runs under it was cut off")
+	})
+}
+
+// A process that looks, and has no lease, begins to say that it lives when it misses somebody.
+func TestWhoeverHasNoLeaseBuriesTooAndSaysNothingUntilThen(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		x.take(w, "job-1", lock)
+		y.watch(w, 5*time.Second)
+		w.expect(!y.Lives(), "it says that it lives, though it has no lease")
+		x.end()
+		at := y.watch(w, 5*time.Second)
+		w.expect(at > 0 && at <= 3500*time.Millisecond, "buried after %v", at)
+	})
+}
+
+func TestNobodyIsBuriedByWhoeverCannotWriteEither(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(5 * time.Second)
+		for n := range 8 {
+			x.mute.Store(true)
+			time.Sleep(time.Duration(n) * 150 * time.Millisecond) // so they try again at other moments
+			y.mute.Store(true)
+			w.expect(y.watch(w, 5*time.Second) == 0, "buried, while nobody could write")
+			x.mute.Store(false)
+			y.mute.Store(false)
+			w.expect(y.watch(w, 5*time.Second) == 0, "buried as soon as one could write again")
+		}
+		w.expect(l.MayStart(), "it may start nothing")
+		x.cut.Store(true)
+		y.cut.Store(true)
+		w.expect(y.watch(w, 5*time.Second) == 0, "buried, while both were refused")
+		y.cut.Store(false)
+		w.expect(y.watch(w, 1700*time.Millisecond) == 0, "buried as soon as one is not refused any more")
+		x.cut.Store(false)
+		w.expect(y.watch(w, 5*time.Second) == 0, "buried, and it is alive")
+	})
+}
+
+// A beat that comes later than the burial does not find the row. The process may have leases again, and starts nothing under the old ones.
+func TestWhoeverWasBuriedAliveStartsNothingUnderItsEarlierLeases(t *testing.T) {
+	t.Run("a look shows it", func(t *testing.T) { buriedAlive(t, true) })
+	t.Run("a renewal says it", func(t *testing.T) { buriedAlive(t, false) })
+}
+
+func buriedAlive(t *testing.T, looks bool) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(3 * time.Second)
+		x.mute.Store(true)
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		y.take(w, "job-1", lock)
+		if looks {
+			x.look(w)
+		}
+		w.expect(l.Context().Err() == nil, "what runs under it was cut off")
+		x.mute.Store(false)
+		time.Sleep(2 * time.Second)
+		w.expect(x.heard.Load() == 1 && l.Over() && !l.MayStart() && !x.Lives(), "it has not heard of its burial")
+		again := x.take(w, "job-3", lock)
+		time.Sleep(3 * time.Second)
+		w.expect(again.MayStart() && !l.MayStart(), "jobs may start under the new lease: %v, and under the old: %v", again.MayStart(), l.MayStart())
+		time.Sleep(lock)
+		w.expect(l.Context().Err() == nil, "what runs under the earlier lease was cut off")
+		rest, there := w.table.Lease(share.Remains("job-1", l.Term))
+		w.expect(there && rest.Until > time.Now().Unix(), "the rest is not renewed: %+v", rest)
+		x.Release(w.Context(), l)
+		_, there = w.table.Lease(share.Remains("job-1", l.Term))
+		w.expect(!there, "the rest is there, and nothing runs")
+		now, _ := w.table.Lease("job-3")
+		y.look(w)
+		still, _ := w.table.Lease("job-3")
+		w.expect(still == now, "a lease of the new life was taken from it: %+v", still)
+	})
+}
+
+// Nobody knows whether a renewal came before the burial, unless a beat that was sent later has found the row.
+func TestARenewalCountsOnlyOfWhoeverIsHeardOf(t *testing.T) {
+	for _, heardAgain := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			x := w.run("a")
+			l := x.take(w, "job-1", lock)
+			time.Sleep(500 * time.Millisecond)
+			x.mute.Store(true)
+			time.Sleep(25 * time.Second)
+			lease, _ := w.table.Lease("job-1")
+			w.expect(l.Context().Err() == nil && lease.Until >= time.Now().Add(lock/2).Unix(), "it was lost too soon, or not renewed: %+v", lease)
+			x.mute.Store(!heardAgain)
+			time.Sleep(10 * time.Second)
+			w.expect((l.Context().Err() == nil) == heardAgain, "heard of again: %v, and trusted: %v", heardAgain, l.Trusted())
+		})
+	}
+}
+
+func TestALeaseIsFreeOnlyWhenALookHasShownItsCopy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		x.end()
+		y.locked.Store(true)
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		w.expect(y.take(w, "job-1", lock) == nil, "it is free, and no row says what may still run")
+		y.locked.Store(false)
+		y.look(w)
+		w.expect(y.take(w, "job-1", lock) != nil, "it is not free")
+	})
+}
+
+// A step of the database's clock makes every beat look old. Those of whoever is alive are not.
+func TestAStepOfTheDatabasesClockBuriesNobody(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		inWorld(t, func(w *world) {
+			x, y := w.run("a"), w.run("b")
+			x.take(w, "job-1", 2*time.Hour)
+			y.take(w, "job-2", 2*time.Hour)
+			w.expect(y.watch(w, 3300*time.Millisecond) == 0, "somebody was buried")
+			w.ahead.Store(int64(by))
+			w.expect(y.watch(w, 5*time.Second) == 0, "somebody was buried who is alive")
+		})
+	}
+}
+
+// A beat may have taken effect when it was sent.
+func TestABeatCountsFromItsSendingOn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		l := x.take(w, "job-1", lock)
+		x.slow.Store(int64(400 * time.Millisecond))
+		time.Sleep(5 * time.Second)
+		for range 30 {
+			row, _ := w.table.Lease(share.Life(x.ID()))
+			w.expect(time.Now().Add(l.StartsFor()).UnixMilli() < row.Term, "jobs start for %v, and the beat counts until %d", l.StartsFor(), row.Term)
+			time.Sleep(97 * time.Millisecond)
+		}
+	})
+}
+
+// A connection broke, and a proxy had the statement still. It counts for less than the one that was answered since.
+func TestABeatThatArrivesLateChangesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		x.take(w, "job-1", lock)
+		row, _ := w.table.Lease(share.Life(x.ID()))
+		later, errLater := w.table.Beat(w.Context(), share.Life(x.ID()), row.Owner, row.Layout+2, 8000, 30)
+		before, _ := w.table.Lease(share.Life(x.ID()))
+		late, errLate := w.table.Beat(w.Context(), share.Life(x.ID()), row.Owner, row.Layout+1, 2500, 30)
+		again, errAgain := w.table.Beat(w.Context(), share.Life(x.ID()), row.Owner, row.Layout+2, 8000, 30)
+		now, _ := w.table.Lease(share.Life(x.ID()))
+		w.expect(later && !late && again && now == before, "later %v, late %v, again %v; the row is %+v", later, late, again, now)
+		w.expect(errors.Join(errLater, errLate, errAgain) == nil, "%v, %v, %v", errLater, errLate, errAgain)
+	})
+}
+
+// Whoever gives a lease away makes the row first, and writes it then.
+func TestARestThatIsNobodysIsNotTakenForACopy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		rest := share.Remains("job-1", l.Term)
+		if err := w.table.MakeLeases(w.Context(), []string{rest}); err != nil {
+			t.Fatal(err)
+		}
+		x.end()
+		y.watch(w, 5*time.Second)
+		row, _ := w.table.Lease(rest)
+		w.expect(row.Owner == l.Owner() && row.Until > time.Now().Unix(), "the rest is %+v", row)
+		w.expect(y.take(w, "job-1", lock) != nil, "the lease is not free")
+	})
+}
+
+// Nobody has taken its leases yet when it is there again.
+func TestTheLeasesOfAnEarlierLifeAreTakenFromWhoeverIsAliveAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(2 * time.Second)
+		x.mute.Store(true)
+		y.locked.Store(true)
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		x.mute.Store(false)
+		time.Sleep(3 * time.Second)
+		x.take(w, "job-3", lock)
+		w.expect(x.Lives() && l.Over(), "it does not live again")
+		y.locked.Store(false)
+		y.look(w)
+		w.expect(y.take(w, "job-1", lock) != nil, "its lease was not taken")
+		w.expect(y.take(w, "job-3", lock) == nil, "its new lease was taken")
+	})
+}
+
+// A firewall has dropped it, or the server refuses it. The connection of the leases is well.
+func TestBeatsGoThroughTheConnectionOfTheLeasesIfTheirOwnIsDead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(3 * time.Second)
+		x.dead.Store(true)
+		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+			if !l.MayStart() {
+				t.Fatalf("no job may start %v after its connection for beats has died", time.Since(began))
+			}
+		}
+		w.expect(y.watch(w, 10*time.Second) == 0, "somebody was buried who is alive")
+	})
+}
+
+// The look that has shown the lease was before that.
+func TestARestThatIsWrittenWhenNothingRunsAnyMoreIsTakenBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(2 * time.Second)
+		x.mute.Store(true)
+		y.locked.Store(true)
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		x.mute.Store(false)
+		time.Sleep(3 * time.Second)
+		row, _ := w.table.Lease("job-1")
+		x.Release(w.Context(), l)
+		late := store.Copy{Seen: store.Seen{Name: "job-1", Owner: row.Owner, Term: row.Term, Running: 3, Layout: 1, Until: row.Until * 1e6}}
+		late.Rest = share.Remains("job-1", l.Term)
+		if err := w.table.CopyLeases(w.Context(), []store.Copy{late}); err != nil {
+			t.Fatal(err)
+		}
+		fleet, err := x.Look(w.Context(), share.Prefixes)
+		if err == nil {
+			err = x.EndStrays(w.Context(), fleet.Leases)
+		}
+		_, there := w.table.Lease(late.Rest)
+		w.expect(err == nil && !there, "it is there for as long as the lease was, and others count what it says: %v", err)
+	})
+}
+
+// The burial names the beat that nobody has seen a later one of. Another may have come since.
+func TestABurialThatComesBehindABeatDoesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		x.take(w, "job-1", lock)
+		name := share.Life(x.ID())
+		was, _ := w.table.Lease(name)
+		time.Sleep(1500 * time.Millisecond)
+		now, _ := w.table.Lease(name)
+		is, err := w.table.Bury(w.Context(), name, now.Owner, now.Term, 1)
+		w.expect(err == nil && !is, "buried, and the beat counts still: %v, %v", is, err)
+		w.ahead.Store(int64(time.Hour))
+		is, err = w.table.Bury(w.Context(), name, was.Owner, was.Term, 1)
+		w.expect(err == nil && !is, "buried: %v, %v", is, err)
+		is, err = w.table.Bury(w.Context(), name, now.Owner, now.Term, 1)
+		alive, errBeat := w.table.Beat(w.Context(), name, now.Owner, now.Layout+1, 2500, 10)
+		w.expect(err == nil && is && errBeat == nil && !alive, "buried: %v, %v, and alive: %v, %v", is, err, alive, errBeat)
+	})
+}
+
+func TestAShortLeaseHasOneEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", 3*time.Second)
+		x.take(w, "job-3", lock)
+		y.take(w, "job-2", lock)
+		time.Sleep(5 * time.Second)
+		x.mute.Store(true)
+		y.watch(w, 5*time.Second)
+		w.expect(x.heard.Load() == 0 || l.MayStart(), "it is governed by beats")
+		lease, _ := w.table.Lease("job-1")
+		w.expect(lease.Owner == l.Owner() && lease.Until > time.Now().Unix(), "it was taken from its holder: %+v", lease)
+	})
+}
+
+// Nobody else gets it for so long, whatever becomes of its holder.
+func TestALeaseThatStaysTakenForATimeHasOneEnd(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		if err := x.Rise(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wants := []keeper.Want{{Name: "job-1", Lock: lock, MinLock: 20 * time.Second, Governed: true}, {Name: "job-3", Lock: lock, Governed: true}}
+		taken, err := x.Take(w.Context(), wants)
+		if err != nil || len(taken) != 2 {
+			t.Fatal(taken, err)
+		}
+		y.take(w, "job-2", lock)
+		x.end()
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		w.expect(y.take(w, "job-1", lock) == nil, "it was taken from its holder too soon")
+		w.expect(y.take(w, "job-3", lock) != nil, "the other one was not taken")
+		for _, l := range taken {
+			x.Release(w.Context(), l)
+		}
+	})
+}
+
+// What a process without a connection for beats has is its own until it expires; and it takes part in what becomes of the leases of others.
+func TestAnInstanceThatSaysNothingIsNeverBuriedAndBuriesNobody(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, end := context.WithCancel(w.Context())
+		older := &process{way: &way{Table: w.table}}
+		older.Keeper = keeper.New(w.Context(), leases{older.way}, "shop@old/1", "000000000000", func(error) {})
+		taken, err := older.Take(ctx, []keeper.Want{{Name: "job-1", Lock: lock, Governed: true}})
+		if err != nil || len(taken) != 1 {
+			t.Fatal(taken, err)
+		}
+		w.expect(taken[0].MayStart(), "jobs may not start")
+		x := w.run("a")
+		x.take(w, "job-2", lock)
+		w.expect(x.watch(w, 5*time.Second) == 0, "it was buried")
+		x.end()
+		w.expect(older.watch(w, 5*time.Second) == 0, "it has buried another")
+		row, _ := w.table.Lease(share.Life(x.ID()))
+		if buried, err := w.table.Bury(ctx, share.Life(x.ID()), row.Owner, row.Term, 30); err != nil || !buried {
+			t.Fatal(buried, err)
+		}
+		older.look(w)
+		taken, err = older.Take(ctx, []keeper.Want{{Name: "job-2", Lock: lock, Governed: true}})
+		w.expect(err == nil && len(taken) == 1, "%v, %v", taken, err)
+		end()
+		for _, l := range slices.Concat(taken) {
+			older.Release(context.WithoutCancel(ctx), l)
+		}
+	})
+}
