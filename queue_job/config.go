@@ -157,8 +157,10 @@ type Config struct {
 	// holder at all times.
 	DormantAfter time.Duration
 
-	// LockSecond is the length of the job type's lease, in seconds. If an instance dies suddenly, another takes over within
-	// LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day; default 10.
+	// LockSecond is the length of the job type's lease, in seconds: for so long, handlers run on although the database does not answer. If an
+	// instance dies suddenly, another starts the jobs that wait within 4.5 s, or within LockSecond + 1 s if that is sooner or MinLockSecond is
+	// set; jobs that ran there run again within LockSecond + 1 s. The lease is renewed every third of that length. At least 2, at most a day;
+	// default 10.
 	LockSecond uint32
 	// MinLockSecond is how many seconds a lease stays taken at least, even if it is given back sooner, unless it is given back because the
 	// type gets another configuration or other limits. At most a day. Default 0: it is free at once.
