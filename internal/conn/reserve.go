@@ -270,7 +270,7 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 		return nil, err
 	}
 	conn, err := c.add(ctx)
-	if err != nil && c.passing() {
+	if err != nil && c.whom != forLeases { // handlers must not have its place: the server may refuse us for long
 		c.unclaim()
 	}
 	leave()

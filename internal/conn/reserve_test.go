@@ -421,6 +421,83 @@ func TestAFullPoolGetsAConnectionMoreAndHasItsOldLimitAMinuteAfterItWasNeeded(t 
 	}
 }
 
+// A statement about leases waits for a row, and handlers have all of the pool.
+func TestBeatsWaitForNobodyHoweverSmallThePoolIs(t *testing.T) {
+	for limit := range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			db := sql.OpenDB(&server{})
+			defer db.Close()
+			db.SetMaxOpenConns(limit)
+			leases, giveBack := senderOn(db).Reserve()
+			beats, still := senderOn(db).Pulse()
+			engine, _, release := senderOn(db).Relieved()
+			with := func(more int) int {
+				if limit == 0 {
+					return 0
+				}
+				return limit + more
+			}
+			use(t, leases, db, with(1))
+			use(t, beats, db, with(2))
+			empty := fill(t, db)
+			waits, _ := leases.db.(*ownConn).turn.enter(t.Context())
+			began := time.Now()
+			for range 3 {
+				use(t, beats, db, with(2))
+			}
+			if waited := time.Since(began); waited > 0 {
+				t.Errorf("of %d: beats have waited for %v", limit, waited)
+			}
+			waits()
+			if limit > 0 {
+				use(t, engine, db, limit+3)
+			}
+			use(t, leases, db, db.Stats().MaxOpenConnections)
+			release()
+			still()
+			giveBack()
+			expectLimit(t, db, limit)
+			empty()
+			if inUse := db.Stats().InUse; inUse > 0 || reservations.of[db] != nil {
+				t.Errorf("of %d: %d connections are in use still", limit, inUse)
+			}
+		})
+	}
+}
+
+// The others of its pool go on, and the instance says that it lives through the connection of the leases.
+func TestAServerThatRefusesTheConnectionForBeatsGivesItsPlaceToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		db := sql.OpenDB(refusing{s})
+		defer db.Close()
+		db.SetMaxOpenConns(2)
+		leases, giveBack := senderOn(db).Reserve()
+		defer giveBack()
+		beats, still := senderOn(db).Pulse()
+		defer still()
+		use(t, leases, db, 3)
+		s.fails.Store(true)
+		if _, err := Exec(t.Context(), beats, "UPDATE"); err == nil {
+			t.Error("no error")
+		}
+		expectLimit(t, db, 3)
+		s.fails.Store(false)
+		use(t, beats, db, 4)
+		use(t, leases, db, 4)
+	})
+}
+
+func TestAHandleWithoutASecondConnectionHasNoneForBeats(t *testing.T) {
+	pool := poolOf(t)
+	for _, s := range []*Sender{senderOn(uncomparable{DB: pool}), senderOn(hanging{}), On(pool, SQLite, "")} {
+		if beats, still := s.Pulse(); beats != nil {
+			t.Errorf("a sender on %T", s.db)
+			still()
+		}
+	}
+}
+
 func TestAServerThatRefusesTheAdditionalConnectionIsNotAskedAgainAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
