@@ -13,17 +13,24 @@ import (
 const unneededFor = 10 * time.Second // an instance without leases goes on to say that it lives, since it may get one
 
 // bury buries instances that nobody has heard of, and takes the leases of those that are buried. It reports whether to look again, since it has
-// changed what the look has shown.
-func (c *Coordinator) bury(ctx context.Context, seen []store.Seen) (again bool, err error) {
+// changed what the look has shown. What the dead have may wait, as when somebody has locked one of their rows; what the look has shown besides
+// may not. So it takes a part of the time at most, and its errors end nothing.
+func (c *Coordinator) bury(ctx context.Context, seen []store.Seen) (again bool) {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
+		defer cancel()
+	}
 	buried, err := c.process.Keeper.Bury(ctx, seen)
 	if len(buried) > 0 {
 		c.process.Log.Warn(c.process.About, fmt.Sprintf("not heard of, and buried: %s; others take their leases, and what they may still run is left "+
 			"alone until those would have ended", strings.Join(buried, ", ")))
 	}
-	if err != nil || len(buried) > 0 {
-		return true, err
+	if again = len(buried) > 0; err == nil && !again {
+		again, err = c.process.Keeper.Evict(ctx, seen)
 	}
-	return c.process.Keeper.Evict(ctx, seen)
+	c.process.Errlog.On(c.process.Life, "take the leases of the dead", err)
+	return again
 }
 
 // heedBurial has the seats give up the leases of a life that is over: others take them, and what runs under them runs on.

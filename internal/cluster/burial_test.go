@@ -87,3 +87,30 @@ func TestWhoeverWasBuriedAliveIsHeardOfAgainAsLongAsItRunsSomething(t *testing.T
 		}
 	})
 }
+
+// stuck is a table in which somebody has locked what the dead have.
+type stuck struct{ leases }
+
+func (*stuck) CopyLeases(ctx context.Context, _ []store.Copy) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// They would never come to take the leases that are free.
+func TestWhatTheDeadHaveHoldsUpNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7})
+		c.process.Keeper = keeper.New(t.Context(), &stuck{}, "shop@host/1", "a1b2c3d4e5f6", func(error) {})
+		const dead = "shop@other/1#bbbbbbbbbbbb."
+		seen := []store.Seen{
+			{Name: share.Life("bbbbbbbbbbbb"), Owner: dead + share.Taking(1, time.Minute), Running: store.Buried},
+			{Name: "job-8", Owner: dead + share.Governed(share.Taking(2, time.Minute)), Term: 64, Layout: 1, Left: 50},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), takeMax)
+		defer cancel()
+		began := time.Now()
+		if again := c.bury(ctx, seen); again || seen[1].Free || ctx.Err() != nil || time.Since(began) == 0 {
+			t.Errorf("again: %v, after %v; the lease of the dead: %+v", again, time.Since(began), seen[1])
+		}
+	})
+}

@@ -193,8 +193,10 @@ func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) 
 func (c *Coordinator) Gone() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), stopPatience)
 	defer cancel()
-	c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx))
+	var departing sync.WaitGroup // a stop has no time for one after the other
+	departing.Go(func() { c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx)) })
 	if here := c.presence.Load(); here != nil {
 		c.Release(here)
 	}
+	departing.Wait()
 }

@@ -181,7 +181,7 @@ func (c *Coordinator) fleet(ctx context.Context) (fleet store.Fleet, sent time.T
 		c.hear(&Pauses{fleet.Paused, sent, answered.Sub(sent)})
 		c.process.Hears.ClockRead()
 		if err = c.process.Keeper.EndStrays(ctx, fleet.Leases); err == nil {
-			again, err = c.bury(ctx, fleet.Leases)
+			again = c.bury(ctx, fleet.Leases)
 		}
 	}
 	return fleet, sent, err

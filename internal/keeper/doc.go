@@ -39,9 +39,8 @@
 //	rest-7-16…  moves the lease there                    copy: owner, term and end of the lease, unless the row is there
 //
 // Starts never overlap: to take a lease, it must be free; to be freed, its owner must be buried; to be buried, the last beat must count no more,
-// by the database's clock, and must have been the last one for S of the clock of whoever buries. A step of one clock is not enough. A mark
-// is late when starts are over. An instance that has heard of its burial goes on with what it runs, and begins another life, whose leases are
-// taken later. A process without a connection for beats, or with leases of less than four seconds, is as it was: its leases have one end.
+// by the database's clock, and must have been the last one for S of the clock of whoever buries. A step of one clock is not enough. What other
+// faults do is drawn in life.go. Without a connection for beats, or if it lasts for less than four seconds, a lease has one end.
 //
 // # What is not known
 //

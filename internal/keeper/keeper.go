@@ -458,7 +458,7 @@ func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
 func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error) error {
 	row := k.drop(l)
 	l.end(ErrReleased)
-	k.noteParted(l)
+	defer k.noteParted(l)
 	select {
 	case k.turns <- struct{}{}:
 		defer func() { <-k.turns }()
@@ -682,6 +682,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 		return over
 	})
+	var left []*Lease
 	patience := time.Hour // a statement for long leases must not keep the short ones waiting
 	for _, l := range all {
 		patience = min(patience, lease.RenewEvery(l.Want.Lock)/2)
@@ -714,11 +715,16 @@ func (k *Keeper) keep(ctx context.Context) {
 				l.later(sent.Add(-before))
 			case held:
 				l.renewed(sent.Add(-before))
+			case l.starts.life != nil:
+				l.starts.left.Store(true) // nothing starts, whatever comes of it
+				left = append(left, l)
 			default:
-				k.heedLeft(ctx, l)
+				k.drop(l)
+				l.end(ErrLost)
 			}
 		}
 	}
+	k.heedLeft(ctx, left)
 }
 
 // heldIn reports whether KeepLeases has found a row held, and how long before it the row was renewed. MySQL and MariaDB ignore case.

@@ -11,6 +11,30 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
+// A life, in time. S is 2.5 s, for which a beat counts. X is killed behind its beat of second 1, and Y looks twice a second.
+//
+//	                  0         1         2         3         4         5                 its leases' end
+//	X beats           ╵         ╵  ✕
+//	X may start       ├──────────────────────────────┤ 1 + .9 S, from the sending of the beat
+//	Y has seen it                ├────────────────────────┤ for S. It counts no more by the database's clock, either: bury, copy, free, take
+//	Y starts jobs                                          ├────────────────────────────────────────────────────────►
+//	Y runs what X ran                                                                               ├───────────────►
+//
+//	X is frozen, or the wire is cut   The others do the same. X may be there again: its next beat finds no row that is alive, and whatever of it
+//	                                  comes late changes nothing: a renewal does not count, a mark is late. It starts nothing under its leases.
+//	                                  What runs goes on until their end, under the names of the rests (adopt), and nobody runs that again before.
+//	                                  Then X begins another life. Takings are numbered: what was taken before a life began is of an earlier one.
+//	each answer takes d               A beat waits 2 d for its answer, and counts for 3 d more, up to the length of the leases.
+//	nothing can be written            Nobody's beats are answered, so nobody starts jobs when they do not count any more. Whoever has no prompt
+//	                                  answers to its own beats for 1.2 s has missed nobody, and buries nobody.
+//	the row live-X is locked          X starts nothing when its beat does not count any more. Nobody can bury it. Renewals do not count, so its
+//	                                  leases end if that lasts as long as they do.
+//	a clock is set                    Of X or Y: it is not asked, but for X's wall clock, which may only end starts sooner. Of the database: a burial
+//	                                  takes S of Y's clock as well, and names the beat. Only a mark that a proxy holds until X is buried and
+//	                                  the clock was set back behind that may still be made.
+//	a failover loses writes           Of a burial, too: X and Y may both start jobs until one of them hears of the other, S at most.
+//
+// So beats cost a statement a second for an instance that has leases, and nothing for others until they miss somebody.
 const (
 	beatEvery    = time.Second
 	beatAgain    = 100 * time.Millisecond // after a beat without an answer
@@ -59,7 +83,9 @@ func (f *life) answered(sent time.Time, counts time.Duration) {
 // mayCount notes that a beat is sent. If it counts for less than the last one, and takes effect, and nobody hears of that, jobs must not start for
 // longer.
 func (f *life) mayCount(sent time.Time, counts time.Duration) {
-	f.until.Store(min(f.until.Load(), int64(trustedFor(sent, counts).Sub(epoch))))
+	until := trustedFor(sent, counts)
+	f.until.Store(min(f.until.Load(), int64(until.Sub(epoch))))
+	f.wall.Store(min(f.wall.Load(), until.Round(0).UnixNano()))
 }
 
 // trustedFor is until when jobs may start after a beat. The rest covers what our clock cannot measure, see package lease.
@@ -124,7 +150,7 @@ func (k *Keeper) Rise(ctx context.Context) error {
 		return nil
 	}
 	f, counts, sent := &life{owner: k.owner("", k.longest(), false)}, p.counts(k.longest()), time.Now()
-	err := k.through(ctx, func(way Beats) error {
+	err := k.through(ctx, func(ctx context.Context, way Beats) error {
 		sent = time.Now()
 		return way.Rise(ctx, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))
 	})
@@ -227,7 +253,7 @@ func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 	statement, cancel := context.WithTimeout(ctx, p.patience())
 	defer cancel()
 	var alive bool
-	err := k.through(statement, func(way Beats) (err error) {
+	err := k.through(statement, func(statement context.Context, way Beats) (err error) {
 		sent = time.Now()
 		f.mayCount(sent, counts)
 		alive, err = way.Beat(statement, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))
@@ -259,11 +285,11 @@ func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 }
 
 // through has a statement sent through the connection for beats. If the server refuses that, or it does not answer, that of the leases is as good
-// for a while, unless it is busy.
-func (k *Keeper) through(ctx context.Context, send func(Beats) error) (err error) {
+// for a while, unless it is busy. If it does not answer soon, either, something else is wrong, and the leases must not wait for it.
+func (k *Keeper) through(ctx context.Context, send func(context.Context, Beats) error) (err error) {
 	p := &k.pulse
 	if time.Now().UnixNano() >= p.beside.Load() {
-		if err = send(p.beats); err == nil {
+		if err = send(ctx, p.beats); err == nil {
 			return nil
 		}
 		p.beside.Store(time.Now().Add(besideFor).UnixNano())
@@ -271,7 +297,9 @@ func (k *Keeper) through(ctx context.Context, send func(Beats) error) (err error
 			return err
 		}
 	}
-	if err = send(k.leases); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, beatPatience)
+	defer cancel()
+	if err = send(ctx, k.leases); err != nil {
 		p.beside.Store(0)
 	}
 	return err
@@ -329,32 +357,44 @@ func (k *Keeper) adopt(l *Lease) {
 	}
 }
 
-// livesOn reports whether a lease whose name is somebody else's, or free, lives on as its rest, by rows that have been read.
-func (l *Lease) livesOn(rows []store.Seen) bool {
-	return l.starts.life != nil && slices.ContainsFunc(rows, func(row store.Seen) bool {
-		return row.Name == l.rest() && !row.Free && takingOf(row.Owner) == takingOf(l.owner)
-	})
+// livesOn reports whether a lease whose name is somebody else's, or free, lives on as its rest, by rows that have been read. If somebody has broken
+// the lease, it does not.
+func (l *Lease) livesOn(rows []store.Seen) (is bool) {
+	for i := 0; i < len(rows) && l.starts.life != nil; i++ {
+		row := &rows[i]
+		switch ours := takingOf(row.Owner) == takingOf(l.owner); {
+		case ours && row.Name == l.Want.Name && row.Running == store.Broken:
+			return false
+		case ours && row.Name == l.rest() && !row.Free:
+			is = true
+		}
+	}
+	return is
 }
 
-// heedLeft finds out what becomes of a lease whose name is somebody else's, as a renewal has said: it lives on as its rest, or it is lost.
-func (k *Keeper) heedLeft(ctx context.Context, l *Lease) {
-	l.starts.left.Store(true) // nothing starts, whatever comes of it
-	var rows []store.Seen
-	var err error
-	if l.starts.life != nil {
-		statement, cancel := context.WithTimeout(ctx, promptly)
-		defer cancel()
-		rows, err = k.leases.SeeLeases(statement, []string{l.rest()})
+// heedLeft finds out what becomes of leases whose names are somebody else's, as renewals have said: each lives on as its rest, or it is lost.
+func (k *Keeper) heedLeft(ctx context.Context, left []*Lease) {
+	if len(left) == 0 {
+		return
 	}
-	switch {
-	case err != nil:
-		l.renewal.at = time.Now().Add(beatAgain)
-	case l.livesOn(rows):
-		k.adopt(l)
-		l.renewal.at = time.Now()
-	default:
-		k.drop(l)
-		l.end(ErrLost)
+	var names []string
+	for _, l := range left {
+		names = append(names, l.Want.Name, l.rest())
+	}
+	statement, cancel := context.WithTimeout(ctx, promptly)
+	defer cancel()
+	rows, err := k.leases.SeeLeases(statement, names)
+	for _, l := range left {
+		switch {
+		case err != nil:
+			l.renewal.at = time.Now().Add(beatAgain)
+		case l.livesOn(rows):
+			k.adopt(l)
+			l.renewal.at = time.Now()
+		default:
+			k.drop(l)
+			l.end(ErrLost)
+		}
 	}
 }
 

@@ -33,13 +33,19 @@ type way struct {
 	cut    atomic.Bool  // beats are refused
 	slow   atomic.Int64 // nanoseconds that answers to beats take
 	locked atomic.Bool  // copies are not written: somebody has locked the rows
+
+	turn   chan struct{} // statements about leases share a connection
+	late   atomic.Int32  // renewals that have waited for it in vain
+	looks  atomic.Int32  // at some leases
+	looked atomic.Int64  // nanoseconds that such a look takes
 }
 
+// leases are what statements about leases go to.
 type leases struct{ *way }
 
 // beats go through another connection.
 type beats struct {
-	leases
+	*way
 	dead *atomic.Bool // it does not answer
 }
 
@@ -48,22 +54,49 @@ func (b beats) Beat(ctx context.Context, name, owner string, number, counts, loc
 		<-ctx.Done()
 		return false, errMute
 	}
-	return b.leases.Beat(ctx, name, owner, number, counts, lockSeconds)
+	return b.beat(ctx, name, owner, number, counts, lockSeconds)
 }
 
 var errMute = errors.New("no answer")
 
-func (l leases) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
-	if l.cut.Load() {
+func (w *way) beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	if w.cut.Load() {
 		return false, errMute
 	}
-	if l.mute.Load() {
+	if w.mute.Load() {
 		<-ctx.Done()
 		return false, errMute
 	}
-	alive, err := l.Table.Beat(ctx, name, owner, number, counts, lockSeconds)
-	time.Sleep(time.Duration(l.slow.Load()))
+	alive, err := w.Table.Beat(ctx, name, owner, number, counts, lockSeconds)
+	time.Sleep(time.Duration(w.slow.Load()))
 	return alive, err
+}
+
+func (l leases) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		return l.beat(ctx, name, owner, number, counts, lockSeconds)
+	case <-ctx.Done():
+		return false, errMute
+	}
+}
+
+func (l leases) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+		return l.Table.KeepLeases(ctx, names, owners, lockSeconds, running)
+	case <-ctx.Done():
+		l.late.Add(1)
+		return nil, errMute
+	}
+}
+
+func (l leases) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
+	l.looks.Add(1)
+	time.Sleep(time.Duration(l.looked.Load()))
+	return l.Table.SeeLeases(ctx, names)
 }
 
 func (l leases) CopyLeases(ctx context.Context, copies []store.Copy) error {
@@ -89,12 +122,14 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
+func (w *world) way() *way { return &way{Table: w.table, turn: make(chan struct{}, 1)} }
+
 // run runs a process whose keeper has an id.
 func (w *world) run(id string) *process {
 	ctx, end := context.WithCancel(w.Context())
-	p := &process{way: &way{Table: w.table}, end: end}
+	p := &process{way: w.way(), end: end}
 	p.Keeper = keeper.New(w.Context(), leases{p.way}, "shop@"+id+"/1", id+"00000000000", func(error) {})
-	p.BeatThrough(beats{leases{p.way}, &p.dead}, func(error) {}, func() { p.heard.Add(1) })
+	p.BeatThrough(beats{p.way, &p.dead}, func(error) {}, func() { p.heard.Add(1) })
 	ended := make(chan struct{})
 	go func() {
 		p.Run(ctx)
@@ -400,8 +435,75 @@ func TestBeatsGoThroughTheConnectionOfTheLeasesIfTheirOwnIsDead(t *testing.T) {
 	})
 }
 
+// Somebody has locked the row of its life, or the server answers no beats. The connection of the leases is tried, too, and not for long.
+func TestBeatsWithoutAnAnswerKeepNoRenewalWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		x.take(w, "job-1", keeper.ShortestGoverned)
+		for range 10 {
+			x.mute.Store(true)
+			time.Sleep(2900 * time.Millisecond)
+			x.mute.Store(false)
+			time.Sleep(1300 * time.Millisecond)
+		}
+		w.expect(x.late.Load() == 0, "%d renewals have waited in vain for the connection of the leases", x.late.Load())
+	})
+}
+
+// A process may have hundreds of leases when it hears of its burial, and others that it has to renew.
+func TestOneLookTellsOfAllLeasesThatOthersHaveTakenWhatBecomesOfThem(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		var had []*keeper.Lease
+		for n := range 20 {
+			had = append(had, x.take(w, share.TypeLease(int32(n)), lock))
+		}
+		y.take(w, "job-100", lock)
+		time.Sleep(3 * time.Second)
+		x.mute.Store(true)
+		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
+		before := x.looks.Load()
+		x.looked.Store(int64(900 * time.Millisecond))
+		x.mute.Store(false)
+		time.Sleep(lock)
+		x.looked.Store(0)
+		w.expect(x.looks.Load() == before+1, "%d looks", x.looks.Load()-before)
+		for _, l := range had {
+			w.expect(l.Context().Err() == nil && !l.MayStart(), "of %s, it was cut off what runs: %v", l.Want.Name, context.Cause(l.Context()))
+		}
+	})
+}
+
+// Nobody knows whether the move of a lease that failed has written the rest. That is no sign of a burial.
+func TestWhoeverBreaksALeaseEndsItAlsoIfThereIsARest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		l, other := x.take(w, "job-1", lock), x.take(w, "job-2", lock)
+		time.Sleep(2 * time.Second)
+		if err := w.table.CopyLeases(w.Context(), []store.Copy{copyOf(w, l)}); err != nil {
+			t.Fatal(err)
+		}
+		w.expect(w.table.Break("job-1", l.Owner(), time.Now().Unix()), "it was not broken")
+		x.look(w)
+		w.expect(errors.Is(context.Cause(l.Context()), keeper.ErrLost), "what runs runs on")
+		w.expect(other.MayStart() && x.Lives() && x.heard.Load() == 0, "it takes that for its burial")
+	})
+}
+
+// copyOf is what others make of a lease that they have seen.
+func copyOf(w *world, l *keeper.Lease) store.Copy {
+	row, _ := w.table.Lease(l.Want.Name)
+	seen := store.Seen{Name: l.Want.Name, Owner: l.Owner(), Term: l.Term, Running: 3, Layout: 1, Until: row.Until * 1e6}
+	return store.Copy{Seen: seen, Rest: share.Remains(l.Want.Name, l.Term)}
+}
+
 // The look that has shown the lease was before that.
 func TestARestThatIsWrittenWhenNothingRunsAnyMoreIsTakenBack(t *testing.T) {
+	t.Run("its holder knows that it was buried", func(t *testing.T) { restTakenBack(t, true) })
+	t.Run("its holder has not heard of it yet", func(t *testing.T) { restTakenBack(t, false) })
+}
+
+func restTakenBack(t *testing.T, hears bool) {
 	inWorld(t, func(w *world) {
 		x, y := w.run("a"), w.run("b")
 		l := x.take(w, "job-1", lock)
@@ -410,12 +512,11 @@ func TestARestThatIsWrittenWhenNothingRunsAnyMoreIsTakenBack(t *testing.T) {
 		x.mute.Store(true)
 		y.locked.Store(true)
 		w.expect(y.watch(w, 5*time.Second) > 0, "it was not buried")
-		x.mute.Store(false)
+		x.mute.Store(!hears)
 		time.Sleep(3 * time.Second)
-		row, _ := w.table.Lease("job-1")
+		w.expect(x.Lives() != hears, "it knows of its burial: %v", !x.Lives())
+		late := copyOf(w, l)
 		x.Release(w.Context(), l)
-		late := store.Copy{Seen: store.Seen{Name: "job-1", Owner: row.Owner, Term: row.Term, Running: 3, Layout: 1, Until: row.Until * 1e6}}
-		late.Rest = share.Remains("job-1", l.Term)
 		if err := w.table.CopyLeases(w.Context(), []store.Copy{late}); err != nil {
 			t.Fatal(err)
 		}
@@ -490,7 +591,7 @@ func TestALeaseThatStaysTakenForATimeHasOneEnd(t *testing.T) {
 func TestAnInstanceThatSaysNothingIsNeverBuriedAndBuriesNobody(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, end := context.WithCancel(w.Context())
-		older := &process{way: &way{Table: w.table}}
+		older := &process{way: w.way()}
 		older.Keeper = keeper.New(w.Context(), leases{older.way}, "shop@old/1", "000000000000", func(error) {})
 		taken, err := older.Take(ctx, []keeper.Want{{Name: "job-1", Lock: lock, Governed: true}})
 		if err != nil || len(taken) != 1 {

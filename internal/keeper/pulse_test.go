@@ -14,6 +14,9 @@ func TestABeatThatCountsForLessMayHaveTakenEffect(t *testing.T) {
 		f.answered(sent, 10*time.Second)
 		time.Sleep(time.Second)
 		f.mayCount(time.Now(), 2*time.Second)
+		if lasts := time.Duration(f.wall.Load() - time.Now().UnixNano()); lasts != 1800*time.Millisecond {
+			t.Errorf("for %v by the wall clock", lasts)
+		}
 		time.Sleep(1700 * time.Millisecond)
 		if !f.lasts(time.Now()) {
 			t.Error("jobs may not start, and every beat counts still")

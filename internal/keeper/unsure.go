@@ -52,10 +52,10 @@ func (k *Keeper) endUnsure(ctx context.Context, seen []store.Seen) error {
 	return nil
 }
 
-// noteParted notes, of a lease that was given back, that others may write its rest still: they have buried this instance, and their last look has
-// shown the lease.
+// noteParted notes, of a lease that was given back a moment ago, that others may write its rest still, if they may have buried this instance before
+// that: their last look has shown the lease.
 func (k *Keeper) noteParted(l *Lease) {
-	if !l.Over() {
+	if l.starts.life == nil || l.starts.life.lasts(time.Now()) {
 		return
 	}
 	k.mu.Lock()

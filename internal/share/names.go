@@ -19,11 +19,11 @@ var (
 	ofRemains  = regexp.MustCompile(`^rest-` + shard + `-(\d+)$`)
 	ofHandOver = regexp.MustCompile(`^away-` + shard + `-(\d+)$`)
 	ofDrain    = regexp.MustCompile(`^away-([0-9a-f]{12})$`)
-	ofLife     = regexp.MustCompile(`^live-([0-9a-f]{12})$`)
+	ofLife     = regexp.MustCompile(`^live-[0-9a-f]{12}$`)
 )
 
 // Prefixes are what the names of these rows begin with. Other rows may begin so, too.
-var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers, "live-"}
+var Prefixes = []string{"job-", "at-", "want-", "rest-", HandOvers, lives}
 
 // HandOvers is what the names of rows begin with that ask for a lease to be handed over, or all of an instance's.
 const HandOvers = "away-"
@@ -41,14 +41,16 @@ func Presence(instance string) string { return "at-" + instance }
 const Leaves = -1
 
 // Life is the name of the row that says until when an instance may start jobs.
-func Life(instance string) string { return "live-" + instance }
+func Life(instance string) string { return lives + instance }
+
+const lives = "live-"
 
 // ParseLife returns the instance whose life a row with this name is.
 func ParseLife(name string) (instance string, ok bool) {
-	if m := ofLife.FindStringSubmatch(name); m != nil {
-		return m[1], true
+	if !strings.HasPrefix(name, lives) || !ofLife.MatchString(name) { // most names are others
+		return "", false
 	}
-	return "", false
+	return name[len(lives):], true
 }
 
 // Buried, in the place of what runs in the row of a life, says that the life is over. The same number stands in store.Buried.

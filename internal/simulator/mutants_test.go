@@ -32,8 +32,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: a beat counts from its answer on",
 		File: "internal/keeper/life.go",
-		Old:  "until := trustedFor(sent, counts)",
-		New:  "until := trustedFor(time.Now(), counts)",
+		Old:  "until := trustedFor(sent, counts)\n\tf.matched",
+		New:  "until := trustedFor(time.Now(), counts)\n\tf.matched",
 
 		Folder: "internal/keeper", Test: "TestABeatCountsFromItsSendingOn",
 	},
@@ -48,8 +48,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: jobs start for longer than a beat counts whose answer was lost",
 		File: "internal/keeper/life.go",
-		Old:  "f.until.Store(min(f.until.Load(), int64(trustedFor(sent, counts).Sub(epoch))))",
-		New:  "_ = trustedFor(sent, counts)",
+		Old:  "f.until.Store(min(f.until.Load(), int64(until.Sub(epoch))))",
+		New:  "",
 
 		Folder: "internal/keeper", Test: "TestABeatThatCountsForLessMayHaveTakenEffect",
 	},
@@ -188,6 +188,46 @@ var mutants = []mutant.Mutant{
 		New:  "min(markInTime, lease.FreeIn())",
 
 		Folder: "internal/pipeline", Test: "TestAMarkIsLateWhenOthersMayHaveTakenTheLease",
+	},
+	{
+		Name: "dead: beats keep renewals waiting",
+		File: "internal/keeper/life.go",
+		Old:  "ctx, cancel := context.WithTimeout(ctx, beatPatience)",
+		New:  "ctx, cancel := context.WithCancel(ctx)",
+
+		Folder: "internal/keeper", Test: "TestBeatsWithoutAnAnswerKeepNoRenewalWaiting",
+	},
+	{
+		Name: "dead: a lease that was broken lives on as its rest",
+		File: "internal/keeper/life.go",
+		Old:  "row.Running == store.Broken:",
+		New:  "row.Running == store.Broken && row.Owner == \"\":",
+
+		Folder: "internal/keeper", Test: "TestWhoeverBreaksALeaseEndsItAlsoIfThereIsARest",
+	},
+	{
+		Name: "dead: only whoever knows of its burial takes late copies back",
+		File: "internal/keeper/unsure.go",
+		Old:  "l.starts.life.lasts(time.Now())",
+		New:  "!l.Over()",
+
+		Folder: "internal/keeper", Test: "TestARestThatIsWrittenWhenNothingRunsAnyMoreIsTakenBack",
+	},
+	{
+		Name: "dead: what the dead have holds a look up",
+		File: "internal/cluster/burial.go",
+		Old:  "time.Until(deadline)*3/4",
+		New:  "time.Until(deadline)*2",
+
+		Folder: "internal/cluster", Test: "TestWhatTheDeadHaveHoldsUpNothingElse",
+	},
+	{
+		Name: "dead: handlers get the place of a connection for beats that the server refuses",
+		File: "internal/conn/reserve.go",
+		Old:  "if err != nil && c.whom != forLeases {",
+		New:  "if err != nil && c.passing() {",
+
+		Folder: "internal/conn", Test: "TestAServerThatRefusesTheConnectionForBeatsGivesItsPlaceToNobody",
 	},
 	{
 		Name: "dead: nobody is buried",
@@ -1012,7 +1052,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a lease lost by the table's word is kept",
 		File: "internal/keeper/keeper.go",
-		Old:  "\t\t\t\tk.heedLeft(ctx, l)",
+		Old:  "\t\t\t\tk.drop(l)\n\t\t\t\tl.end(ErrLost)",
 		New:  "\t\t\t\tl.trustUntil(lease.TrustedUntil(sent, lock))\n\t\t\t\tl.renewal.at = sent.Add(lease.RenewEvery(lock))",
 		Seed: 4,
 	},
