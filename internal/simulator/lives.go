@@ -35,6 +35,9 @@ func (p *plan) drawLives(d *dice) {
 	if !p.weather.stepped { // whoever sees that the clock was set back has to be there
 		p.calmAt += d.between(5*time.Second, 15*time.Second)
 	}
+	if p.older {
+		p.drawDeploys(d)
+	}
 	for range 4 + d.upTo(8) {
 		p.drawTransaction(d, d.between(0, p.calmAt), 1+d.upTo(8), 0)
 	}
@@ -99,9 +102,43 @@ func (w *world) stalledUntil(v verb) (until time.Time) {
 	return until
 }
 
-// speaks reports whether the instance says that it lives. In some worlds, those in places with odd numbers are of an older version.
-func (i *instance) speaks() bool {
-	return i.world.plan.lives && !(i.world.plan.older && i.place%2 == 1)
+// speaks reports whether the instance says that it lives.
+func (i *instance) speaks() bool { return i.world.plan.lives && !i.older() }
+
+// older reports whether the instance is of a version that knows nothing of lives. In some worlds, those in places with odd numbers are. In
+// others, the instances are upgraded after a third of the time, one by one, and replaced by older ones after another third.
+func (i *instance) older() bool {
+	w := i.world
+	if !w.plan.older {
+		return false
+	}
+	if w.seed%2 == 0 {
+		return i.place%2 == 1
+	}
+	third, at := w.plan.calmAt/3, w.plan.calmAt-w.calmAt().Sub(i.born)
+	return at < third || at >= 2*third
+}
+
+// drawDeploys draws that instances are replaced one by one, twice.
+func (p *plan) drawDeploys(d *dice) {
+	for _, from := range []time.Duration{p.calmAt / 3, 2 * p.calmAt / 3} {
+		for slot := range 4 {
+			at, patience := from+d.between(0, p.calmAt/6), time.Minute
+			if !p.weather.gentle {
+				patience = d.between(0, 3*time.Second)
+			}
+			p.at(at, func(w *world) { w.stop(slot, patience) }, "stop in place %d, for another version, with a patience of %v", slot, patience)
+			p.at(at+d.between(time.Millisecond, time.Second), func(w *world) { w.start(slot) }, "start in place %d", slot)
+		}
+	}
+}
+
+// shownTo is what the names of rows begin with at which an instance looks.
+func (t *Table) shownTo(prefixes []string) []string {
+	if t.link == nil || !t.link.instance.older() {
+		return prefixes
+	}
+	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool { return prefix == share.Life("") })
 }
 
 func (t *Table) Rise(ctx context.Context, name, owner string, number, counts, lockSeconds int64) error {

@@ -638,7 +638,7 @@ func (t *Table) release(name, owner string, atLeast time.Duration) (ours bool, e
 }
 
 func (t *Table) Fleet(ctx context.Context, prefixes []string) (store.Fleet, error) {
-	return do(ctx, t, lookAtFleet, about{}, func() (store.Fleet, error) { return t.fleet(prefixes), nil })
+	return do(ctx, t, lookAtFleet, about{}, func() (store.Fleet, error) { return t.fleet(t.shownTo(prefixes)), nil })
 }
 
 func (t *Table) fleet(prefixes []string) (f store.Fleet) {
