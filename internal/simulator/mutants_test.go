@@ -48,8 +48,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: jobs start for longer than a beat counts whose answer was lost",
 		File: "internal/keeper/life.go",
-		Old:  "f.until.Store(min(f.until.Load(), int64(until.Sub(epoch))))",
-		New:  "",
+		Old:  "f.until.Store(min(f.until.Load(), int64(until.Sub(epoch))))\n\tf.wall.Store(min(f.wall.Load(), until.Round(0).UnixNano()))",
+		New:  "_ = until",
 
 		Folder: "internal/keeper", Test: "TestABeatThatCountsForLessMayHaveTakenEffect",
 	},
