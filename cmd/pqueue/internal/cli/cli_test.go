@@ -359,7 +359,10 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	close(goOn)
 	sh.want(fmt.Sprint("job watch ", id), exitDone, "success")
 	sh.want("check", exitDone, "OK")
-	await(t, "it is told who has the lease", func() bool { return strings.Contains(sh.want("lease history", exitDone), "job-7") })
+	await(t, "it is told who has the lease now", func() bool {
+		return strings.Contains(sh.want("lease history billing -o json", exitDone), `"over": false`)
+	})
+	sh.want("lease history", exitDone, "job-7")
 	sh.want("lease history billing -o json", exitDone, `"lease": "job-7"`, `"how": ""`, `"over": false`)
 	sh.want("lease history --last never", exitUsage, "as in 90m or 7d")
 	sh.want("lease history --limit 0", exitUsage, "1 or more")

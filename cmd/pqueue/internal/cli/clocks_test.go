@@ -155,7 +155,15 @@ func clocked(t *testing.T, off time.Duration) (sh *shell, db *sql.DB, jobs *queu
 	); err != nil {
 		t.Fatal(err)
 	}
-	start(t, db, queue_job.Config{JobType: 9, ServiceName: "report", Schedule: everyHalfHour{}, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+	start(t, db, queue_job.Config{
+		JobType: 9, ServiceName: "report", LockSecond: 60, // a busy machine is no reason to lose the lease, which each page would show
+		Schedule: everyHalfHour{}, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil },
+	})
+	await(t, "what waits for the holder is told, and that it has the lease", func() bool {
+		var told int
+		err := db.QueryRow(`SELECT COUNT(*) FROM async_job_now_tab JOIN async_job_lease_log_tab USING (lock_name) WHERE lock_name = 'job-9'`).Scan(&told)
+		return err == nil && told == 1
+	})
 	await(t, "the type is told, and its next job is there", func() bool {
 		types, err := jobs.Types(t.Context(), db)
 		return err == nil && slices.ContainsFunc(types, func(known queue_job.Type) bool {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"path/filepath"
@@ -79,7 +80,7 @@ func (sh *shell) want(line string, code int, parts ...string) (out string) {
 func start(t *testing.T, db *sql.DB, configs ...queue_job.Config) {
 	t.Helper()
 	for i := range configs {
-		configs[i].LockSecond = 2
+		configs[i].LockSecond = cmp.Or(configs[i].LockSecond, 2)
 	}
 	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithDB(db), persistent_queue.WithoutMigration(), persistent_queue.WithRetention(queue_job.Retention{Done: 30 * day}))
 	if err != nil {
