@@ -17,7 +17,8 @@ PACKAGES := ./... $(MODULES:%=./%/...)
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
 SERVERS := go run ./tests/testenv
 PRIVATE := $(SERVERS) -private
-FAULTS := -- go -C tests/faults test -count=1
+FAULT_TESTS := go -C tests/faults test -count=1
+FAULTS := -- $(FAULT_TESTS)
 
 # What says, of a run of tests, what ran on which database, what failed and what was left out.
 SUMMARY := go run ./tests/summary
@@ -60,6 +61,7 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 # runs alone. Of packages that have to be alone, one runs at a time: -p 1. What go vet would say, make check has said.
 AS_USUAL := -json -vet=off -short -count=1 -parallel 16 -timeout 20m
 IN_FULL := -json -vet=off -count=1 -p 1 -parallel 8 -timeout 60m
+ONE_BY_ONE := -json -vet=off -count=1 -p 1 -timeout 30m
 
 # What is left out: tests, and then databases, however deep they stand in a test's name. In this order: go test takes the first pattern
 # that a name matches so far, and every test matches that of a database so far.
@@ -84,7 +86,8 @@ THOUSAND := ^TestAThousandStartsAndStopsLeaveNothingBehind$$
 
 # What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server. It stretches the
 # bounds on time, so that it gives way to what is long on the other servers, and mostly waits. A thousand starts and stops measure no time,
-# but leave nothing behind in a process that is theirs alone.
+# but leave nothing behind in a process that is theirs alone. Worlds and compilers give way to the faults; what measures time and computes
+# (the browser, the service's senders, testenv) runs alone.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec '$(call BESIDE, \
 	    nice go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests && \
@@ -92,13 +95,14 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	    go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,$(THOUSAND)) ./tests && \
 	    go test $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service && \
 	    go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service)'; \
-	  PQ_SIM_SEEDS=10000 go test -json -vet=off -count=1 -p 2 -timeout 30m -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service; \
-	  go test -json -vet=off -count=1 -run '^TestASeed' ./internal/simulator; \
-	  $(SERVERS) -browser -- sh -ec 'go test -json -count=1 -parallel 4 -timeout 30m ./tests/browser; \
-	  go test -json -count=1 -timeout 30m ./service/internal/deliver; \
-	  go test -json -count=1 -timeout 30m ./tests/shells ./tests/release ./tests/summary ./tests/bench'; \
-	  go test -json -count=1 ./tests/testenv; \
-	  $(PRIVATE) -leave-out $(FAULTS) -json -short -skip '$(MAIN_FAULTS)' -parallel 6 -timeout 45m; \
+	  $(SERVERS) -browser -- sh -ec 'go test $(ONE_BY_ONE) -parallel 4 ./tests/browser; \
+	  go test $(ONE_BY_ONE) ./service/internal/deliver ./tests/shells'; \
+	  go test $(ONE_BY_ONE) ./tests/testenv; \
+	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
+	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
+	    $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestASeed" ./internal/simulator && \
+	    $(GIVING_WAY) go test $(ONE_BY_ONE) ./tests/release ./tests/summary ./tests/bench, \
+	    $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
 NOT_OTHERS := $(call NOT_ON,SQLite|MariaDB|MySQL|PostgreSQL)
