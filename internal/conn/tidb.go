@@ -13,8 +13,8 @@ var TiDB = func() Dialect {
 	d.SkipLocked = ""
 	d.UnlessHeld = patiently
 	d.session = "SELECT @@autocommit" // its replicas are sent rows
-	// It evaluates both sides of IF, for many rows at a time.
-	d.InTime = "SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL (%d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6))) MICROSECOND " +
+	// It evaluates both sides of IF, for many rows at a time. And INTERVAL ( is a function's beginning to it, wherever it stands.
+	d.InTime = "SYSDATE(6) NOT BETWEEN NOW(6) + INTERVAL %d000 - UNIX_TIMESTAMP() * 1000000 - MICROSECOND(NOW(6)) MICROSECOND " +
 		"AND NOW(6) + INTERVAL 1 DAY"
 	// TiDB heeds neither of the comments by which the family sets the time zone of an UPDATE. So a session whose zone has
 	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of

@@ -437,6 +437,17 @@ func TestMariaDBIsSentNoUpdateWithADerivedTable(t *testing.T) {
 	}
 }
 
+// TiDB takes INTERVAL ( for the beginning of a function, and refuses what comes then, even after a sign.
+func TestTiDBIsSentNoIntervalInParentheses(t *testing.T) {
+	for name, verb := range verbs {
+		for _, s := range sentBy(t, conn.TiDB, verb) {
+			if strings.Contains(s.text, "INTERVAL (") {
+				t.Errorf("%s: %s", name, s.text)
+			}
+		}
+	}
+}
+
 func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 	for _, name := range []string{"Mark", "Mark Lost", "MarkedRows", "Unlocked", "LongParams", "Settle NotStarted", "Settle", "Settle Again", "Settle Died", "Standings", "Paused", "Tail", "Tail Taken", "SweepAll", "Page", "Newest"} {
 		sent := sentBy(t, conn.MySQL, verbs[name])
