@@ -112,7 +112,7 @@ TIDB_FAULTS := ^Test(InstancesThatWereAllFrozen|TransfersHappenExactlyOnce|ABlac
 
 tidb: ## The promises on TiDB, and the main faults: one server without TiKV, which is built from Go modules the first time.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -tidb -- go test -json -count=1 $(NOT_OTHERS) -parallel 8 -timeout 40m ./tests; \
-	  $(PRIVATE) -tidb $(FAULTS) -json $(NOT_OTHERS) -run '$(MAIN_FAULTS)|^TestAHolderFrozenBetweenMarkAndSettle' -parallel 3 -timeout 20m; \
+	  $(PRIVATE) -tidb $(FAULTS) -json $(NOT_OTHERS) -run '$(MAIN_FAULTS)|^TestAHolderFrozenBetweenMarkAndSettle|^TestADeadProcessIsReplacedWithinSecondsHowever' -parallel 3 -timeout 20m; \
 	  $(PRIVATE) -tidb $(FAULTS) -json $(NOT_OTHERS) -short -run '$(TIDB_FAULTS)' -parallel 3 -timeout 20m; \
 	} | $(SUMMARY) -rest 'make test and make test-all run the tests on the other databases'
 

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"database/sql"
+	"math/rand/v2"
 	"time"
 
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -12,8 +13,14 @@ import (
 // way cannot take, the others do.
 func (x *trial) startLoadOn(dsns []string, jobs, perSecond int, w work) *load {
 	x.Helper()
+	return x.startLoadOfOn([]int32{1}, dsns, jobs, perSecond, w)
+}
+
+// startLoadOfOn is startLoadOn for jobs of these types.
+func (x *trial) startLoadOfOn(types []int32, dsns []string, jobs, perSecond int, w work) *load {
+	x.Helper()
 	ctx, cancel := context.WithCancel(x.Context())
-	l := &load{x: x, cancel: cancel, uncertain: map[uint64]bool{}}
+	l := &load{x: x, types: types, cancel: cancel, uncertain: map[uint64]bool{}}
 	x.Cleanup(l.stop)
 	for _, dsn := range dsns {
 		db := dbtest.Open(x.T, "mysql", dsn)
@@ -64,8 +71,9 @@ func (l *load) addOneByOne(db *sql.DB, w work) (ids []uint64) {
 		return nil
 	}
 	defer tx.Rollback()
+	jobType := l.types[rand.N(len(l.types))]
 	for range rowsPerTransaction {
-		id, err := l.x.insert(ctx, tx, 1, 1, w)
+		id, err := l.x.insert(ctx, tx, jobType, 1, w)
 		if err != nil {
 			l.note(func() { l.failed++ })
 			return nil

@@ -79,3 +79,24 @@ func (p *pulse) longestPause(down ...int) (longest time.Duration) {
 	}
 	return longest
 }
+
+// afresh forgets what was until now.
+func (p *pulse) afresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for node := range p.nodes {
+		p.nodes[node] = beats{last: time.Now()}
+	}
+}
+
+// goesOn reports whether all nodes but one commit again, after a pause.
+func (p *pulse) goesOn(down int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for node, b := range p.nodes {
+		if node != down && (b.longest < time.Second || time.Since(b.last) > 10*pulsePace) {
+			return false
+		}
+	}
+	return true
+}

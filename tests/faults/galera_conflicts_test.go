@@ -24,7 +24,7 @@ func TestConflictsWithAnotherGaleraNodeCostNoOutcome(t *testing.T) {
 			x := c.trial()
 			c.startWorkers(x, workerSettings{}, c.only)
 			before := c.conflicts(0)
-			r := &rival{x: x, db: dbtest.Open(x.T, "mysql", c.only("root", 1)), added: &load{x: x, cancel: func() {}, uncertain: map[uint64]bool{}}, ended: map[uint64]int{}}
+			r := &rival{x: x, db: dbtest.Open(x.T, "mysql", c.only("root", 1)), added: &load{x: x, types: []int32{1}, cancel: func() {}, uncertain: map[uint64]bool{}}, ended: map[uint64]int{}}
 			r.goOnFor(20 * time.Second)
 			for id := range r.ended {
 				x.touch(id)

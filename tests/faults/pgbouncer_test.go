@@ -170,6 +170,22 @@ func TestJobsRunThroughATransactionPooler(t *testing.T) {
 	x.tell("PgBouncer lends transactions; SIGKILL", 1, o, gap, renewedLock*time.Second+2*time.Second, "%d sessions for 2 instances", poolerSessions)
 }
 
+// Beats and burials are single statements, so each may take another session.
+func TestADeadProcessIsReplacedWithinSecondsBehindATransactionPooler(t *testing.T) {
+	besideOthersInShort(t)
+	s, address := newPgBouncer(t)
+	x := newTrial(t, s.name, s.dsn("trial"))
+	load := x.startLoadOf(busyTypes, 300, work{MS: 5}, 0)
+	kills := repeat(20, 3)
+	gaps := x.killOneOfTwo(kills, func() *worker {
+		return x.startWorker(workerSettings{DSN: pooled(address, "default_query_exec_mode=exec"), Types: busyTypes, LockSecond: longLock, MaxOpenConns: 5})
+	})
+	o := x.conclude(2*time.Minute, load)
+	x.stopWorkers()
+	x.noneFailed()
+	x.tellKills("PgBouncer lends transactions; SIGKILL of one of two", kills, o, gaps, fmt.Sprintf("; %d sessions for 2 instances", poolerSessions))
+}
+
 // TestAPoolerThatMixesUpPreparedStatementsIsNamedOnceInTheLogWithTheRemedy: drivers prepare by default, and PgBouncer before
 // 1.21 knows nothing of it. With lib/pq, a value may also reach another one's statement unseen, so jobs are none of this.
 func TestAPoolerThatMixesUpPreparedStatementsIsNamedOnceInTheLogWithTheRemedy(t *testing.T) {
