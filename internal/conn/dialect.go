@@ -243,3 +243,15 @@ const PendingStatuses = "0, 3, 4"
 
 // steeredOr is Dialect.Steered where the planner unites what several indexes find.
 const steeredOr = "layout IS NOT NULL OR paused_at IS NOT NULL OR workers IS NOT NULL OR rate IS NOT NULL"
+
+// Dialect.OrLater, IfMore and IfKnown where an INSERT says ON CONFLICT: in PostgreSQL and SQLite.
+const (
+	onConflictLater = " ON CONFLICT (lock_name) " +
+		"DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state " +
+		"WHERE async_job_now_tab.term <= excluded.term"
+	onConflictMore = " ON CONFLICT (job_type, begins_at, lock_name, term) " +
+		"DO UPDATE SET counted = excluded.counted, state = excluded.state " +
+		"WHERE async_job_stat_tab.counted < excluded.counted"
+	onConflictKnown = " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
+		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')"
+)

@@ -28,14 +28,9 @@ var SQLite = Dialect{
 	Quotient:       "/",
 	LeaseUpdate:    "UPDATE shedlock_tab",
 	UnlockedLeases: "UPDATE shedlock_tab SET %s WHERE lock_name IN (?) AND %s",
-	OrLater: " ON CONFLICT (lock_name) " +
-		"DO UPDATE SET term = excluded.term, told_at = excluded.told_at, state = excluded.state " +
-		"WHERE async_job_now_tab.term <= excluded.term",
-	IfMore: " ON CONFLICT (job_type, begins_at, lock_name, term) " +
-		"DO UPDATE SET counted = excluded.counted, state = excluded.state " +
-		"WHERE async_job_stat_tab.counted < excluded.counted",
-	IfKnown: " ON CONFLICT (lock_name, term) DO UPDATE SET ended_at = excluded.ended_at, how = excluded.how" +
-		" WHERE excluded.how IS NOT NULL AND (async_job_lease_log_tab.how IS NULL OR async_job_lease_log_tab.how = 'expired')",
+	OrLater:        onConflictLater,
+	IfMore:         onConflictMore,
+	IfKnown:        onConflictKnown,
 
 	InsertNew: "INSERT OR IGNORE INTO",
 	UnlessRow: func(string) string { return " ON CONFLICT DO NOTHING" },
