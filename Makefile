@@ -100,7 +100,7 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	  go test $(ONE_BY_ONE) ./tests/testenv; \
 	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
 	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
-	    $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestASeed" ./internal/simulator && \
+	    $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestASeed|^TestEveryMutant|^TestEveryKnownFailure" ./internal/simulator ./operate ./tests/faults && \
 	    $(GIVING_WAY) go test $(ONE_BY_ONE) ./tests/release ./tests/summary ./tests/bench, \
 	    $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'

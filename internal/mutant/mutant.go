@@ -4,7 +4,8 @@
 //	a mutant: file, old text, new text ──► a changed copy ──► go test -overlay ──► it must be red
 //
 // The lists stand beside the tests that have to find their failures: internal/simulator, operate, tests/service and tests/faults.
-// A test beside each list says, without a run, whether each old text is in its file, once, and the test that shows it is there.
+// A test beside each list says, without a run, whether each old text is in its file, once, whether the changed file compiles, and whether the
+// test that shows the failure is there ([Check]).
 package mutant
 
 import (
@@ -15,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -30,23 +30,6 @@ type Mutant struct {
 
 	Seed         uint64 // of a world of the simulator that has shown it
 	Folder, Test string // of the test that shows it, where worlds are not what shows it best
-}
-
-// Check says whether a mutant does not find its line, or its test is not there. So whoever changes one of them hears of it at once, and
-// not when the mutants are run.
-func (m Mutant) Check(root, dir string) error {
-	if _, err := m.GoTest(root, m.Folder, dir); err != nil || m.Test == "" {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(m.Folder), "*_test.go"))
-	for i := 0; i < len(files) && err == nil; i++ {
-		text, errRead := os.ReadFile(files[i])
-		if strings.Contains(string(text), "func "+m.Test+"(t *testing.T)") {
-			return nil
-		}
-		err = errRead
-	}
-	return errors.Join(err, fmt.Errorf("mutant %q: %s has no test %s", m.Name, m.Folder, m.Test))
 }
 
 // ExpectRed runs the mutant's test on the changed library.
@@ -74,18 +57,14 @@ func (m Mutant) GoTest(root, folder, dir string, arguments ...string) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(root, filepath.FromSlash(m.File))
-	text, err := os.ReadFile(file)
+	text, err := m.changed(root)
 	if err != nil {
-		return nil, err
-	}
-	if n := strings.Count(string(text), m.Old); n != 1 {
-		return nil, fmt.Errorf("mutant %q: its text stands %d times in %s, want once; follow the change that was made there:\n%s", m.Name, n, m.File, m.Old)
+		return nil, fmt.Errorf("mutant %q: %w", m.Name, err)
 	}
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, filepath.FromSlash(m.File)): changed}})
 	if err := errors.Join(err,
-		os.WriteFile(changed, []byte(strings.Replace(string(text), m.Old, m.New, 1)), 0o644),
+		os.WriteFile(changed, text, 0o644),
 		os.WriteFile(overlay, replace, 0o644),
 	); err != nil {
 		return nil, err
