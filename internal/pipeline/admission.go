@@ -19,12 +19,12 @@ type admission interface {
 	begin()                                // before rows are picked
 	admit(picked []*task, f found) []*task // returns those to mark now; the others are kept, parked or put back
 	in(f found) time.Duration              // until it may admit what it does not admit now; an hour if something else has to happen first
-	back()                                 // nothing is marked for now: what is kept goes back
+	keepNone()                             // nothing is marked for now: what is kept goes back
 }
 
 // found is what a turn has found.
 type found struct {
-	left                      // what waits and was not picked
+	unpicked                  // what waits and was not picked
 	marked      bool          // marked tasks go on waiting
 	room, early int           // for marks; of rows that are not due yet
 	picked      int           // rows that have gone to an admission, or to the batch
@@ -54,7 +54,7 @@ func (f *filling) admit(picked []*task, turn found) []*task {
 
 func (f *filling) in(turn found) time.Duration { return f.goesIn(time.Now(), turn.room > 0) }
 
-func (f *filling) back() { f.queue.back(f.take()...) }
+func (f *filling) keepNone() { f.queue.back(f.take()...) }
 
 // add takes rows in and returns the rows to mark now. If the rows fill one call or more, it returns the full calls, and the
 // rows that came last stay. If they fill none, it returns all of them once the first has waited long enough and there is room

@@ -169,7 +169,7 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 
 // leaving is what the settler needs of a task whose handler runs on, and has the job.
 func (l *Line) leaving(t *task) *task {
-	left := &task{row: t.row, left: true}
+	left := &task{row: t.row, departed: true}
 	left.run = &run{lease: t.run.lease, job: l.part.jobOf(t), err: errCutOff, started: t.run.started, took: time.Since(t.run.started)}
 	return left
 }

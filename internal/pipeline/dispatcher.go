@@ -97,7 +97,7 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 	if unsettled := int(d.settler.unwritten.Load()); unsettled <= unsettledMax {
 		f.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
 	}
-	batch, f.left = d.queue.pick(now, 0, min(f.room, d.rows), idle)
+	batch, f.unpicked = d.queue.pick(now, 0, min(f.room, d.rows), idle)
 	switch {
 	case f.blocked:
 		f.room = 0 // until a worker ends, which wakes us
@@ -110,7 +110,7 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 	f.markTakes = d.markTakes
 	for _, a := range d.admissions {
 		batch = a.admit(batch, f)
-		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.left does not know them
+		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.unpicked does not know them
 	}
 	return batch, f
 }
@@ -118,7 +118,7 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 // admitNone puts back what admissions keep.
 func (d *dispatcher) admitNone() {
 	for _, a := range d.admissions {
-		a.back()
+		a.keepNone()
 	}
 }
 
@@ -300,7 +300,7 @@ func (d *dispatcher) pickEarly(now int64, f *found) (batch []*task) {
 		f.early = d.workers.roomForEarly()
 	}
 	if f.early > 0 {
-		batch, f.left = d.queue.pick(now, markedEarly.Milliseconds(), min(f.early, d.rows), f.early)
+		batch, f.unpicked = d.queue.pick(now, markedEarly.Milliseconds(), min(f.early, d.rows), f.early)
 	}
 	f.ahead = len(batch) > 0
 	return batch

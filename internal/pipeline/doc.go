@@ -1,7 +1,7 @@
 // Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
 // are held. A plain job goes through queue.go, dispatcher.go, workers.go, run.go and settler.go; process.go makes the job for its handler.
-// Other files have what only some jobs need. A file uses earlier ones of this list, but for six: task, process, queue, admission, workers,
-// quota, counts, outcome, long_params, attempts, unwritten, settler, doubts, keys, dispatcher, apart, run, line, cancels.
+// Other files have what only some jobs need. A file uses earlier ones of this list, but for a few: task, process, queue, admission, workers,
+// quota, counts, verdict, long_params, attempts, unwritten, settler, doubts, keys, dispatcher, apart, run, line, cancels.
 //
 //	rows are offered
 //	       │

@@ -166,7 +166,7 @@ func (d *doubts) add(lease *keeper.Lease, until time.Time, tasks []*task) {
 		return again && old.lease == lease || old.lease.Context().Err() != nil
 	})
 	for _, t := range tasks {
-		marked := &task{row: t.row, left: true}
+		marked := &task{row: t.row, departed: true}
 		marked.row.Attempts++
 		d.list = append(d.list, mayBeMarked{marked, lease, until})
 	}

@@ -75,7 +75,7 @@ func (k *keys) take(t *task) bool {
 // wouldTake reports whether take would succeed. The row has no slot yet.
 func (k *keys) wouldTake(t *task) bool {
 	ok := k.take(t)
-	k.leave(t)
+	k.giveSlotBack(t)
 	return ok
 }
 
@@ -84,8 +84,8 @@ func (k *keys) takeSlot(key string, t *task) {
 	k.taken[key]++
 }
 
-// leave gives the row's slot back, if it has one.
-func (k *keys) leave(t *task) (left bool) {
+// giveSlotBack reports whether the row had a slot.
+func (k *keys) giveSlotBack(t *task) (had bool) {
 	if !t.hasSlot {
 		return false
 	}
@@ -243,9 +243,9 @@ func (q *queue) park(t *task) {
 	}
 }
 
-// leave gives a task's slot back; the first of its key that is parked gets it.
-func (q *queue) leave(t *task) {
-	if q.keys.leave(t) {
+// giveSlotBack gives a task's slot back; the first of its key that is parked gets it.
+func (q *queue) giveSlotBack(t *task) {
+	if q.keys.giveSlotBack(t) {
 		q.passOn(keyOf(t))
 	}
 }
@@ -262,7 +262,7 @@ func (q *queue) parkPicked(now int64, tasks []*task, firsts map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		q.keys.leave(t)
+		q.keys.giveSlotBack(t)
 		if t.suspect {
 			t.dueMillis = now + ground.RetryLongest.Milliseconds()
 			q.put(t)
@@ -323,9 +323,9 @@ func (q *queue) parkedKeys(n int) []string {
 // of the key wait for this one.
 func (q *queue) leaveWaiting(t *task) {
 	if q.keys.ordered {
-		q.keys.leave(t)
+		q.keys.giveSlotBack(t)
 	} else {
-		q.leave(t)
+		q.giveSlotBack(t)
 	}
 }
 
@@ -381,7 +381,7 @@ func (k *keyTurns) admit(picked []*task, _ found) (may []*task) {
 
 func (k *keyTurns) in(found) time.Duration { return time.Hour }
 
-func (k *keyTurns) back() {}
+func (k *keyTurns) keepNone() {}
 
 // mayMark returns the tasks that the table allows to be marked.
 func (k *keyTurns) mayMark(batch []*task) []*task { return k.besideOthers(k.onlyFirst(batch)) }

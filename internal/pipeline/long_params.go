@@ -87,7 +87,7 @@ func (q *queue) substitute(t *task) *task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	other := *t
-	t.left = true
+	t.departed = true
 	return &other
 }
 
@@ -109,8 +109,8 @@ func byVersion(batch []*task) (groups [][]*task) {
 func fewLong(groups [][]*task) (few [][]*task) {
 	for _, group := range groups {
 		from, long := 0, 0
-		for i, row := range group {
-			if !row.row.HasLong() {
+		for i, t := range group {
+			if !t.row.HasLong() {
 				continue
 			}
 			if long++; long > longRowsMax {

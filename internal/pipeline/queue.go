@@ -215,7 +215,7 @@ func (q *queue) InMemory() int {
 // the table. Ahead is how many milliseconds before its time a row may be picked. Idle is how many of the n start at once. A row that
 // was in flight when a process died is taken only if it starts at once: it fails after a few such losses, so it must not be lost again
 // while it waits for a worker. If the next row is one of these and no worker is idle, the pick is blocked.
-func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, left left) {
+func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, others unpicked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for long := 0; len(picked) < n && long < longRowsMax; {
@@ -224,7 +224,7 @@ func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, left left) 
 			break
 		}
 		if t.wasLost {
-			if left.blocked = len(picked) >= idle; left.blocked {
+			if others.blocked = len(picked) >= idle; others.blocked {
 				q.put(t)
 				break
 			}
@@ -239,12 +239,12 @@ func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, left left) 
 			long++
 		}
 	}
-	left.rows, left.apart = q.waiting, len(q.suspects)+len(q.locked)+q.keys.rows
-	return picked, left
+	others.rows, others.apart = q.waiting, len(q.suspects)+len(q.locked)+q.keys.rows
+	return picked, others
 }
 
-// left is what a pick has left behind.
-type left struct {
+// unpicked is what a pick has left behind.
+type unpicked struct {
 	rows    int // that wait …
 	apart   int // … of these, apart from those that are picked by turns: suspects, locked and parked ones
 	blocked bool
@@ -319,7 +319,7 @@ func (q *queue) backIfRoom(t *task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.roomIn(levelOf(t.row.Priority), t.dueMillis > 0) <= 0 {
-		q.leave(t)
+		q.giveSlotBack(t)
 		q.depart(t)
 		return false
 	}
@@ -372,7 +372,7 @@ func (q *queue) forget(tasks ...*task) {
 	defer q.mu.Unlock()
 	for _, t := range tasks {
 		if t.hasSlot {
-			q.leave(t)
+			q.giveSlotBack(t)
 		}
 		q.depart(t)
 	}
@@ -387,10 +387,10 @@ func (q *queue) release(t *task) bool {
 }
 
 func (q *queue) depart(t *task) bool {
-	if t.left {
+	if t.departed {
 		return false
 	}
-	t.left = true
+	t.departed = true
 	newest, oldest := q.reads.Span()
 	if oldest > newest { // no read is under way
 		delete(q.known, t.row.ID)
@@ -424,7 +424,7 @@ func (q *queue) Forget() {
 		gone = slices.Concat(gone, v.fresh, v.timed, v.unparked)
 	}
 	for _, t := range gone {
-		q.keys.leave(t)
+		q.keys.giveSlotBack(t)
 		q.depart(t)
 	}
 	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0

@@ -229,7 +229,7 @@ func (c *claims) in(found) time.Duration {
 	return time.Hour // the line waits for a place already
 }
 
-func (c *claims) back() { c.workers.places.wantNone() }
+func (c *claims) keepNone() { c.workers.places.wantNone() }
 
 // dueIn is how long until the first row that is not marked falls due, or its batch goes without being full.
 func (c *claims) dueIn() time.Duration {

@@ -22,7 +22,7 @@ type task struct {
 	suspect   bool  // it was lost so often that it runs alone
 	alone     bool  // it runs as a suspect
 	hasSlot   bool  // it has a slot of its key (keys)
-	left      bool  // the queue does not know it any more
+	departed  bool  // the queue does not know it any more
 	run       *run  // nil while it waits: a queue has room for many rows
 }
 

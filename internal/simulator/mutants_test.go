@@ -452,7 +452,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a run whose handler gave up on its commit is logged as a retry",
-		File: "internal/pipeline/outcome.go",
+		File: "internal/pipeline/verdict.go",
 		Old:  "v.doubt = t.row.ID // the handler may have given up while its commit was under way",
 		New:  "",
 		Seed: 608,
@@ -559,7 +559,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the place of a key is not given back",
 		File: "internal/pipeline/keys.go",
-		Old:  "if q.keys.leave(t) {",
+		Old:  "if q.keys.giveSlotBack(t) {",
 		New:  "if false {",
 		Seed: 1,
 	},
@@ -827,7 +827,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "a retry is not counted",
-		File: "internal/pipeline/outcome.go",
+		File: "internal/pipeline/verdict.go",
 		Old:  "if v.retried = 1; hasWait {",
 		New:  "if hasWait {",
 		Seed: 1,
@@ -862,7 +862,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "an interrupted run counts as failed",
-		File: "internal/pipeline/outcome.go",
+		File: "internal/pipeline/verdict.go",
 		Old:  "return interrupted(context.Cause(ended), err)",
 		New:  "_ = ended",
 		Seed: 16,
