@@ -94,20 +94,42 @@ func split(pattern string, at rune) (list []string) {
 	return append(list, pattern[from:])
 }
 
-// commandsOfTestAll are the commands that make would run.
-func commandsOfTestAll(t *testing.T) (list []goTest) {
+// Where a shell looks at how ( ) ends, it heeds no -e within: of commands that a semicolon joins, all but the last might be red.
+func TestACommandThatIsRedIsNotForgotten(t *testing.T) {
+	said, pairs := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(madeBy(t, "test", "test-all"), ""), 0
+	for _, group := range regexp.MustCompile(`\([^()]*\)`).FindAllString(said, -1) {
+		if strings.Contains(group, ";") {
+			t.Errorf("make joins by a semicolon, want &&: %s", group)
+		}
+		if strings.Contains(group, "go test ") {
+			pairs++
+		}
+	}
+	if pairs < 4 {
+		t.Errorf("%d groups of commands, want those that run side by side", pairs)
+	}
+}
+
+// madeBy is what make would run.
+func madeBy(t *testing.T, targets ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("left out: there is no make here")
 	}
-	dry := exec.Command("make", "--no-print-directory", "-n", "test-all")
+	dry := exec.Command("make", append([]string{"--no-print-directory", "-n"}, targets...)...)
 	dry.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	said, err := dry.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
+	return string(said)
+}
+
+// commandsOfTestAll are those of "go test".
+func commandsOfTestAll(t *testing.T) (list []goTest) {
+	t.Helper()
 	flag := regexp.MustCompile(`-(run|skip) ["']([^"']*)["']`)
-	for _, command := range strings.Split(string(said), "go test ")[1:] {
+	for _, command := range strings.Split(madeBy(t, "test-all"), "go test ")[1:] {
 		command, _, _ = strings.Cut(command, ";")
 		var c goTest
 		for _, f := range flag.FindAllStringSubmatch(command, -1) {
