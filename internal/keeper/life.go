@@ -38,6 +38,7 @@ import (
 const (
 	beatEvery    = time.Second
 	beatAgain    = 100 * time.Millisecond // after a beat without an answer
+	beatLater    = beatEvery / 2          // the same, when jobs may not start any more
 	beatPatience = 600 * time.Millisecond // or longer, if answers take long …
 	patienceMost = 2 * time.Second        // … but a beat that is lost must not take the place of those that would come
 	beatCounts   = 2500 * time.Millisecond
@@ -268,6 +269,9 @@ func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 		if took > promptly/2 {
 			p.slowest.Store(int64(max(took, time.Duration(p.slowest.Load()))))
 			p.chain.Store(0)
+		}
+		if !f.lasts(time.Now()) { // there is nothing to save any more, and a server that comes back has enough to do
+			return beatLater
 		}
 		return beatAgain
 	case !alive:

@@ -36,6 +36,7 @@ type way struct {
 
 	turn   chan struct{} // statements about leases share a connection
 	late   atomic.Int32  // renewals that have waited for it in vain
+	tries  atomic.Int32  // of beats
 	looks  atomic.Int32  // at some leases
 	looked atomic.Int64  // nanoseconds that such a look takes
 }
@@ -60,6 +61,7 @@ func (b beats) Beat(ctx context.Context, name, owner string, number, counts, loc
 var errMute = errors.New("no answer")
 
 func (w *way) beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	w.tries.Add(1)
 	if w.cut.Load() {
 		return false, errMute
 	}
@@ -447,6 +449,20 @@ func TestBeatsWithoutAnAnswerKeepNoRenewalWaiting(t *testing.T) {
 			time.Sleep(1300 * time.Millisecond)
 		}
 		w.expect(x.late.Load() == 0, "%d renewals have waited in vain for the connection of the leases", x.late.Load())
+	})
+}
+
+// There may be thousands of instances.
+func TestAServerThatRefusesAllIsAskedAFewTimesASecondWhetherAnInstanceLives(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		x.take(w, "job-1", lock)
+		x.cut.Store(true)
+		time.Sleep(3 * time.Second)
+		before := x.tries.Load()
+		time.Sleep(10 * time.Second)
+		tries := x.tries.Load() - before
+		w.expect(tries > 0 && tries <= 50, "%d tries in ten seconds", tries)
 	})
 }
 
