@@ -66,7 +66,7 @@ type Lease struct {
 	lingers context.Context
 	trust   *time.Timer  // cancels the context when trust ends
 	until   atomic.Int64 // the end of trust, in nanoseconds after epoch
-	noted   atomic.Int64 // what it may be, since NoteRunning renews the row, and does not say whether it has
+	noted   atomic.Int64 // what it may be, since a renewal may not count, and NoteRunning does not say whether it has renewed the row
 	row     string       // its name in the table; guarded by the keeper's mutex
 	maybe   string       // another name that a statement of unknown outcome may have written; guarded by it, too; empty: none
 	renewal renewal
@@ -121,6 +121,11 @@ func (l *Lease) trustUntil(moment time.Time) {
 		l.noted.Store(l.until.Load()) // under virtual time, moments lie before epoch
 	}
 	l.trust.Reset(time.Until(moment))
+}
+
+// noteUntil notes that the row may have been renewed at a moment.
+func (l *Lease) noteUntil(at time.Time) {
+	l.noted.Store(max(l.noted.Load(), int64(lease.TrustedUntil(at, l.Want.Lock).Sub(epoch))))
 }
 
 func (l *Lease) end(cause error) {
@@ -609,7 +614,7 @@ func (k *Keeper) NoteRunning(ctx context.Context, l *Lease, running int) error {
 	k.mu.Lock()
 	row := l.row
 	k.mu.Unlock()
-	defer func() { l.noted.Store(int64(lease.TrustedUntil(time.Now(), l.Want.Lock).Sub(epoch))) }()
+	defer func() { l.noteUntil(time.Now()) }()
 	return k.leases.NoteRunning(ctx, row, l.owner, int64(l.Want.Lock/time.Second), running)
 }
 
@@ -703,6 +708,9 @@ func (k *Keeper) keep(ctx context.Context) {
 				l.renewal.running = n
 			} else if written {
 				l.renewal.running = unknown
+			}
+			if held || err != nil { // it may last until then, also if that does not count here
+				l.noteUntil(time.Now().Add(-before))
 			}
 			switch {
 			case l.ctx.Err() != nil: // the lease ended while the statement was under way

@@ -321,6 +321,19 @@ func TestARenewalCountsOnlyOfWhoeverIsHeardOf(t *testing.T) {
 	}
 }
 
+// Whoever stops then puts off what its handlers may still run until the lease has ended.
+func TestALeaseMayLastAsLongAsARenewalThatDoesNotCountHasWritten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.run("a")
+		l := x.take(w, "job-1", lock)
+		time.Sleep(500 * time.Millisecond)
+		x.mute.Store(true)
+		time.Sleep(12 * time.Second)
+		row, _ := w.table.Lease("job-1")
+		w.expect(!time.Now().Add(l.FreeIn()).Before(time.Unix(row.Until, 0)), "it is to last for %v, and the row until %v", l.FreeIn(), time.Unix(row.Until, 0))
+	})
+}
+
 func TestALeaseIsFreeOnlyWhenALookHasShownItsCopy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		x, y := w.run("a"), w.run("b")

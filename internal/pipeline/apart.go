@@ -87,7 +87,10 @@ func (d *dispatcher) awaitQuiet(ctx context.Context, suspect *task) {
 			return
 		}
 		d.workers.start(d.process.Clock.Now())
-		if suspect != nil && !begun {
+		switch {
+		case begun:
+			until = suspect.run.started.Add(aloneWaitsFor)
+		case suspect != nil:
 			until = time.Now().Add(aloneWaitsFor)
 		}
 		left := time.Until(until)
