@@ -105,7 +105,7 @@ func TestAProcessWhoseWireIsCutWithoutAResetFinishesWhatItRuns(t *testing.T) {
 	})
 }
 
-// Handlers run for a minute. One of two processes is cut off, or frozen, for longer than its leases last; what runs there begins anew elsewhere, and
+// Handlers run for longer than leases last. One of two processes is cut off, or frozen, for longer than its leases last; what runs there begins anew elsewhere, and
 // not before they have ended.
 func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing
 		t.Run(way.is, func(t *testing.T) {
 			t.Parallel()
 			eachServerAtOnce(t, func(x *trial) {
-				length := repeat(longLock, 8)
+				length, outlasting := repeat(longLock, 8), work{MS: repeat(60_000, 20_000)}
 				bound := time.Duration(length+1) * time.Second
 				settings := workerSettings{Types: busyTypes, LockSecond: uint32(length), LostLimit: -1}
 				p := x.proxy()
@@ -135,10 +135,10 @@ func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing
 				loads := []*load{x.startLoadOf(busyTypes, 200, work{MS: 5}, 0)}
 				x.awaitEvenShares(busyTypes)
 				for _, jobType := range busyTypes {
-					x.addMany(jobType, 2, aMinute)
+					x.addMany(jobType, 2, outlasting)
 				}
 				held := x.heldBy(gone, busyTypes)
-				running := x.awaitLong(gone, 2*len(held))
+				running := x.awaitRunning(gone, 2*len(held), outlasting)
 
 				way.away(x, gone, p)
 				since := time.Now()
@@ -151,35 +151,32 @@ func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing
 				o := x.conclude(3*time.Minute, loads...)
 				x.stopWorkers()
 				x.noneFailed()
-				x.tell(fmt.Sprintf("one of two %s beyond its leases of %d s, ten types", way.is, longLock), 1, o, last, bound,
-					"%d jobs of a minute ran there, and began anew after %v at the soonest, when the leases had ended; other jobs of each of its types started elsewhere within %v",
+				x.tell(fmt.Sprintf("one of two %s beyond its leases of %d s, ten types", way.is, length), 1, o, last, bound,
+					"%d long jobs ran there, and began anew after %v at the soonest, when the leases had ended; other jobs of each of its types started elsewhere within %v",
 					len(running), first.Round(time.Millisecond), worst.Round(time.Millisecond))
 			})
 		})
 	}
 }
 
-// aMinute is a job that outlasts any lease here.
-var aMinute = work{MS: 60_000}
-
-// awaitLong waits until so many jobs of a minute run on a worker, and returns their types.
-func (x *trial) awaitLong(w *worker, jobs int) (running map[uint64]int32) {
+// awaitRunning waits until so many jobs run on a worker that have this to do, and returns their types.
+func (x *trial) awaitRunning(w *worker, jobs int, do work) (running map[uint64]int32) {
 	x.Helper()
-	rows, err := x.db.Query(dbtest.Rebind(x.db, "SELECT id FROM async_job_tab WHERE params = ?"), aMinute.params())
+	rows, err := x.db.Query(dbtest.Rebind(x.db, "SELECT id FROM async_job_tab WHERE params = ?"), do.params())
 	if err != nil {
 		x.Fatal(err)
 	}
 	defer rows.Close()
-	ofAMinute := map[uint64]bool{}
-	for id := uint64(0); rows.Next(); ofAMinute[id] = true {
+	those := map[uint64]bool{}
+	for id := uint64(0); rows.Next(); those[id] = true {
 		if err := rows.Scan(&id); err != nil {
 			x.Fatal(err)
 		}
 	}
-	x.await(20*time.Second, fmt.Sprintf("%d jobs of a minute do not run on %s", jobs, w.name), func() bool {
+	x.await(20*time.Second, fmt.Sprintf("%d long jobs do not run on %s", jobs, w.name), func() bool {
 		running = map[uint64]int32{}
 		for _, s := range w.started() {
-			if ofAMinute[s.job] {
+			if those[s.job] {
 				running[s.job] = s.jobType
 			}
 		}
