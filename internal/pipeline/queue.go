@@ -17,7 +17,7 @@ import (
 //	a row is    in                  it comes by                        and goes by
 //	fresh       level.fresh         offer, back                        pick
 //	timed       level.timed         offer, back: it has a time         pick
-//	suspect     queue.suspects      offer, back: it was lost twice     pickSuspect
+//	suspect     queue.suspects      offer, back: it is to run alone    pickSuspect
 //	parked      keys.parked         pick, parkPicked: no slot          passOn; park, when too many are
 //	unparked    level.unparked      passOn: it has its slot            pick
 //	locked      queue.locked        lock: others have locked it        takeLocked
