@@ -38,15 +38,8 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	// out of memory, as under a container's limit.
 	"memory": func(context.Context, *sql.DB, *queue_job.Job) error {
 		limitMemory()
-		var hoard [][]byte
-		for {
-			block := make([]byte, 64<<20)
-			for i := 0; i < len(block); i += 4096 {
-				block[i] = 1
-			}
-			hoard = append(hoard, block)
-			runtime.KeepAlive(hoard)
-		}
+		hoard()
+		return nil
 	},
 	// fails at the first attempt.
 	"once": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
@@ -72,6 +65,13 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	},
 	// waits until its context ends.
 	"hang": func(ctx context.Context, _ *sql.DB, _ *queue_job.Job) error { <-ctx.Done(); return context.Cause(ctx) },
+	// takes as long as its process lives; the next attempt takes no time.
+	"first": func(ctx context.Context, _ *sql.DB, job *queue_job.Job) error {
+		if job.Attempt == 1 {
+			<-ctx.Done()
+		}
+		return context.Cause(ctx)
+	},
 	// needs 64 MB for a moment.
 	"hungry": func(context.Context, *sql.DB, *queue_job.Job) error {
 		block := make([]byte, 64<<20)
@@ -148,6 +148,19 @@ func occupy(ctx context.Context, db *sql.DB, long time.Duration) error {
 	}
 	time.Sleep(long)
 	return tx.Commit()
+}
+
+// hoard takes memory until there is none.
+func hoard() {
+	var blocks [][]byte
+	for {
+		block := make([]byte, 64<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		blocks = append(blocks, block)
+		runtime.KeepAlive(blocks)
+	}
 }
 
 // limitMemory lets the process have half a gigabyte more than it has.

@@ -31,6 +31,7 @@ type dialect struct {
 	byPrimary            string // index hint: rows are found, and locked, by their ids
 	lockTable            string // of jobs, for nobody else
 	unlockTable          string
+	holdWrites           string // has all wait that write to the library's tables, until unlockTable
 	altering             string // counts the ALTERs that wait for a lock
 	marking              string // counts the marks that wait for the lock of the table
 	deadlocks            string // counts those that the server has found

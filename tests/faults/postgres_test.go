@@ -96,6 +96,7 @@ var postgresDialect = dialect{
 	idsGoOn:     "SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), (SELECT MAX(id) FROM async_job_tab))",
 	lockTable:   "BEGIN; LOCK TABLE async_job_tab IN ACCESS EXCLUSIVE MODE",
 	unlockTable: "ROLLBACK",
+	holdWrites:  "BEGIN; LOCK TABLE shedlock_tab, async_job_tab IN SHARE MODE",
 	altering:    "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER%'",
 	marking: "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' " +
 		"AND query LIKE '%UPDATE async_job_tab%attempts = attempts + 1%'",

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,46 @@ func freezeProcess(p *os.Process) error {
 	return errors.New("the process does not stand still; was it frozen already?")
 }
 
+// freezeWithChildren freezes a child that runs, and those that it started. It returns when all stand still; thaw has them go on.
+func freezeWithChildren(p *os.Process) (thaw func(), err error) {
+	if err := freezeProcess(p); err != nil { // so it starts no more
+		return nil, err
+	}
+	children, err := childrenOf(p)
+	thaw = func() {
+		for _, pid := range children {
+			syscall.Kill(pid, syscall.SIGCONT)
+		}
+		p.Signal(syscall.SIGCONT)
+	}
+	for _, pid := range children {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	for _, pid := range children {
+		for deadline := time.Now().Add(10 * time.Second); err == nil && stateOf(pid) != "T" && !ended(pid); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				err = fmt.Errorf("process %d does not stand still", pid)
+			}
+		}
+	}
+	return thaw, err
+}
+
+func childrenOf(p *os.Process) (children []int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Pid))
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, pid)
+	}
+	return children, nil
+}
+
 const noLimit = unix.RLIM_INFINITY
 
 // limitFiles lets a process write its files up to a size, and no further: what would, fails. For a process of one's own
@@ -61,17 +102,9 @@ func killWithChildren(p *os.Process) error {
 	if err := freezeProcess(p); err != nil { // so it starts no more
 		return err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Pid))
+	children, err := childrenOf(p)
 	if err != nil {
 		return err
-	}
-	var children []int
-	for _, child := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(child)
-		if err != nil {
-			return err
-		}
-		children = append(children, pid)
 	}
 	p.Kill()
 	for _, pid := range children {
@@ -89,10 +122,39 @@ func killWithChildren(p *os.Process) error {
 
 // ended reports whether a process is no more than an entry in the table of processes, if that: its new parent may never
 // ask for it.
-func ended(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func ended(pid int) bool { return slices.Contains([]string{"", "Z", "X"}, stateOf(pid)) }
+
+// stateOf is the letter of a process's state; empty: it is gone.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(stat), ") ")
-	return err != nil || strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+	return state[:min(len(state), 1)]
+}
+
+// limitMemoryOf has the kernel kill a process when it has so much memory, as it does with a container: it puts the process into a group of its
+// own, for which the right is needed to make one. The group is to be ended when the process is gone.
+func limitMemoryOf(p *os.Process, bytesMax int) (end func(), err error) {
+	group, most := fmt.Sprintf("/sys/fs/cgroup/faults-%d", p.Pid), "memory.max"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // it is the older version, which has a tree for each kind
+		group, most = fmt.Sprintf("/sys/fs/cgroup/memory/faults-%d", p.Pid), "memory.limit_in_bytes"
+	} else if err := os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(group, 0o755); err != nil {
+		return nil, err
+	}
+	end = func() { os.Remove(group) }
+	for _, to := range []struct {
+		file  string
+		value int
+	}{{most, bytesMax}, {"cgroup.procs", p.Pid}} {
+		if err := os.WriteFile(filepath.Join(group, to.file), []byte(strconv.Itoa(to.value)), 0); err != nil {
+			end()
+			return nil, err
+		}
+	}
+	os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0) // or it would take until there is no room to swap
+	return end, nil
 }
 
 // processorTime is what a process that runs has used of the processors, with all its threads.

@@ -195,6 +195,17 @@ func (s *server) freeze() {
 	}
 }
 
+// standStill stops all of the server's processes until it is to go on.
+func (s *server) standStill() (goOn func()) {
+	s.Helper()
+	goOn, err := freezeWithChildren(s.process)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(goOn) // or it could not end
+	return goOn
+}
+
 // thaw has a frozen server go on.
 func (s *server) thaw() { s.process.Signal(syscall.SIGCONT) }
 

@@ -276,24 +276,25 @@ func (x *trial) starts() (all []start) {
 func (x *trial) awaitStart(after time.Time, within time.Duration, but ...*worker) (gap time.Duration) {
 	x.Helper()
 	x.await(within, "no job started again", func() bool {
-		first := time.Time{}
-		x.mu.Lock()
-		workers := slices.Clone(x.workers)
-		x.mu.Unlock()
-		for _, w := range workers {
-			if slices.Contains(but, w) {
-				continue
-			}
-			starts := w.started() // ascending by time, but for what overtakes a write
-			for i := len(starts) - 1; i >= 0 && starts[i].at.After(after.Add(-time.Second)); i-- {
-				if at := starts[i].at; at.After(after) && (first.IsZero() || at.Before(first)) {
-					first = at
-				}
+		gap = x.firstStart(after, func(s start) bool { return !slices.Contains(but, s.worker) })
+		return gap > 0
+	})
+	return gap
+}
+
+// firstStart is how long after a moment the first start was of those that count; 0: there was none.
+func (x *trial) firstStart(after time.Time, counts func(start) bool) (gap time.Duration) {
+	x.mu.Lock()
+	workers := slices.Clone(x.workers)
+	x.mu.Unlock()
+	for _, w := range workers {
+		starts := w.started() // ascending by time, but for what overtakes a write
+		for i := len(starts) - 1; i >= 0 && starts[i].at.After(after.Add(-time.Second)); i-- {
+			if since := starts[i].at.Sub(after); since > 0 && (gap == 0 || since < gap) && counts(starts[i]) {
+				gap = since
 			}
 		}
-		gap = first.Sub(after)
-		return !first.IsZero()
-	})
+	}
 	return gap
 }
 

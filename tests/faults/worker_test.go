@@ -61,6 +61,7 @@ type work struct {
 	MS   int    `json:"ms,omitempty"`   // take so long
 	Deaf bool   `json:"deaf,omitempty"` // whatever the context says
 	Do   string `json:"do,omitempty"`   // a name in deeds
+	Says bool   `json:"says,omitempty"` // when it ends
 }
 
 func (w work) params() string {
@@ -158,6 +159,9 @@ func handle(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
 	if err := json.Unmarshal([]byte(job.JobParams), &w); err != nil {
 		return err
 	}
+	if w.Says {
+		defer sayEnd(job)
+	}
 	if w.Do != "" {
 		return deeds[w.Do](ctx, db, job)
 	}
@@ -187,6 +191,12 @@ func commands() {
 		case "statements":
 			text, _ := json.Marshal(counted.sent())
 			fmt.Fprintf(os.Stdout, "statements %s\n", text)
+		case "panic":
+			panic("the process was told to")
+		case "exit":
+			os.Exit(3)
+		case "hoard":
+			hoard()
 		default:
 			stepOn(lines.Text())
 		}
@@ -226,7 +236,7 @@ type oneRun struct {
 	term int64
 }
 
-// sayEnd is for handlers that run on when the row of their job does not show that any more. It is the last thing that they do.
+// sayEnd is for handlers that may run on when the row of their job does not show that any more. It is the last thing that they do.
 func sayEnd(job *queue_job.Job) {
 	fmt.Fprintf(os.Stdout, "end %d %d %d\n", job.Id, job.Term, trueNow().UnixNano())
 }
