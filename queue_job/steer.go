@@ -188,7 +188,8 @@ type Retried struct {
 
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
 // are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it. A job that was added with a uniqueness
-// is unique again, whatever became of its key meanwhile.
+// is unique again, whatever became of its key meanwhile. If a handler still has a job that was cancelled a moment ago, the job runs again when
+// that handler has ended, or after some ten seconds.
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Selector) (Retried, error) {
 	return j.retry(ctx, ex, which, retrying)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -111,7 +112,6 @@ func keyOutlives(t *testing.T, d dbtest.Database, move, final string, cfg queue_
 	one := start(t, d.DB, cfg)
 	end := sync.OnceFunc(func() { close(o.end) })
 	t.Cleanup(end)
-	holder := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" }).holderOf(1)
 	addJob := func(key, params string) (id uint64) {
 		t.Helper()
 		id, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1, Key: key, JobParams: params})
@@ -128,33 +128,7 @@ func keyOutlives(t *testing.T, d dbtest.Database, move, final string, cfg queue_
 			t.Fatalf("%d were deleted, %v", n, err)
 		}
 	}
-	start(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
-	awaitFleet(t, jobs, d.DB, func(f fleet) bool { return len(f.instances) == 2 })
-	stopped := make(chan struct{})
-	var err error
-	switch move {
-	case "HandOver":
-		err = jobs.HandOver(t.Context(), d.DB, "job-1")
-	case "Drain":
-		err = jobs.Drain(t.Context(), d.DB, holder, time.Hour)
-	case "SetShards":
-		err = jobs.SetShards(t.Context(), d.DB, 1, 2)
-	case "Stop":
-		go func() { defer close(stopped); stop(t, one) }()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitFleet(t, jobs, d.DB, func(f fleet) bool {
-		held, elsewhere := 0, false
-		for _, l := range f.leases {
-			if l.JobType == 1 && l.Instance != "" {
-				held++
-				elsewhere = elsewhere || l.Instance != holder
-			}
-		}
-		return elsewhere && (move != "SetShards" || held == 2)
-	})
+	stopped := moveLease(t, d, jobs, one, cfg, move)
 	addJob("a", "second")
 	for n := range 8 { // behind it, on each shard; whoever starts them has seen it
 		addJob(fmt.Sprint("other", n%4), "other")
@@ -168,8 +142,51 @@ func keyOutlives(t *testing.T, d dbtest.Database, move, final string, cfg queue_
 	if o.most > 1 {
 		t.Errorf("%d handlers of the key at a time", o.most)
 	}
-	if move == "Stop" {
-		<-stopped
-	}
+	<-stopped
 	awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_now_tab WHERE lock_name LIKE 'rest-%'")
+}
+
+// moveLease has the lease of the first type go elsewhere while a handler runs under it: to another instance that it starts, or to another line of
+// the same one. What it returns is closed when nothing of the move goes on any more.
+func moveLease(
+	t *testing.T, d dbtest.Database, jobs *queue_job.Jobs, one *persistent_queue.Runner, cfg queue_job.Config, move string,
+) (over chan struct{}) {
+	t.Helper()
+	holder := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" }).holderOf(1)
+	if move != "Replace" {
+		start(t, dbtest.Open(t, d.Driver, d.DSN), cfg)
+		awaitFleet(t, jobs, d.DB, func(f fleet) bool { return len(f.instances) == 2 })
+	}
+	over = make(chan struct{})
+	if move == "Stop" {
+		go func() { defer close(over); stop(t, one) }()
+	} else {
+		close(over)
+	}
+	var err error
+	switch move {
+	case "HandOver":
+		err = jobs.HandOver(t.Context(), d.DB, "job-1")
+	case "Drain":
+		err = jobs.Drain(t.Context(), d.DB, holder, time.Hour)
+	case "SetShards":
+		err = jobs.SetShards(t.Context(), d.DB, 1, 2)
+	case "Replace":
+		cfg.ServiceName, cfg.JobType, cfg.Db, cfg.WorkerPoolCapacity = "test", 1, d.DB, cfg.WorkerPoolCapacity+1
+		err = one.Replace(t.Context(), cfg)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitFleet(t, jobs, d.DB, func(f fleet) bool {
+		held, elsewhere := 0, move == "Replace"
+		for _, l := range f.leases {
+			if l.JobType == 1 && l.Instance != "" {
+				held++
+				elsewhere = elsewhere || l.Instance != holder
+			}
+		}
+		return elsewhere && (move != "SetShards" || held == 2)
+	})
+	return over
 }

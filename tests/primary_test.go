@@ -32,7 +32,7 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 		if err := st.MakeLeases(t.Context(), []string{"job-1"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := st.WriteRestKeys(t.Context(), "rest-1-64", 1, 1, []string{"k"}); err != nil {
+		if err := st.WriteRestRuns(t.Context(), "rest-1-64", 1, 1, store.Runs{Keys: []string{"k"}}); err != nil {
 			t.Fatal(err)
 		}
 		reads := map[string]func(context.Context, *record.Store) (int, error){
@@ -60,8 +60,8 @@ func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 				l, err := s.RunningOfKeys(ctx, 1, []string{"k"}, []int64{9})
 				return len(l), err
 			},
-			"RestKeys": func(ctx context.Context, s *record.Store) (int, error) {
-				l, err := s.RestKeys(ctx, []string{"rest-1-64"})
+			"RestRuns": func(ctx context.Context, s *record.Store) (int, error) {
+				l, err := s.RestRuns(ctx, []string{"rest-1-64"})
 				return len(l), err
 			},
 			"MarkedRows": func(ctx context.Context, s *record.Store) (int, error) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,6 +82,70 @@ func TestARunThatIsCancelledEndsAlsoIfItsJobIsRetriedAtOnce(t *testing.T) {
 			t.Errorf("%d runs are in the log of what went wrong", n)
 		}
 	})
+}
+
+// The handler does not end before the test lets it, so it has the job when its lease has gone elsewhere, and the job is retried.
+func TestARetriedJobWaitsForTheHandlerThatHasItHoweverTheLeaseMoves(t *testing.T) {
+	t.Parallel()
+	for _, move := range []string{"HandOver", "Replace", "SetShards", "Stop"} {
+		t.Run(move, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d dbtest.Database) { retriedElsewhere(t, d, move) })
+		})
+	}
+}
+
+func retriedElsewhere(t *testing.T, d dbtest.Database, move string) {
+	migrate(t, d)
+	jobs := open(t, d.DB)
+	var ran runs
+	var ended atomic.Int64
+	end, cause := make(chan struct{}), make(chan error, 1)
+	let := sync.OnceFunc(func() { close(end) })
+	cfg := queue_job.Config{LockSecond: 60, WorkerPoolCapacity: 4, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		ran.note(job)
+		if job.Id > 1 || job.Attempt > 1 {
+			return nil
+		}
+		<-end
+		cause <- context.Cause(ctx)
+		ended.Store(time.Now().UnixNano())
+		return errors.New("too late")
+	}}
+	one := start(t, d.DB, cfg)
+	t.Cleanup(let)
+	add(t, d.DB, 1, 0)
+	awaitRuns(t, &ran, 1)
+	stopped := moveLease(t, d, jobs, one, cfg, move)
+	others := func(n int) { // on each shard; whoever starts them has seen the retried job
+		t.Helper()
+		before := len(ran.all())
+		for i := range n {
+			add(t, d.DB, 1, 0)
+			awaitRuns(t, &ran, before+i+1)
+		}
+	}
+	others(4)
+	cancelAndRetry(t, d, 1)
+	for range 3 {
+		time.Sleep(700 * time.Millisecond) // a sweep brings the retried job, and the watch tells its handler
+		others(4)
+	}
+	if n := len(ran.of(1)); n != 1 {
+		t.Errorf("the job has started %d times, and its first handler has it", n)
+	}
+	let()
+	if err := <-cause; !errors.Is(err, queue_job.ErrCancelled) {
+		t.Errorf("the context ended with %v", err)
+	}
+	await(t, func() string { return "the retried job does not start" }, func() bool { return len(ran.of(1)) == 2 })
+	again := ran.of(1)[1]
+	if again.started.UnixNano() < ended.Load() || again.job.Attempt != 2 || again.job.Lost != 0 {
+		t.Errorf("attempt %d, %d lost, has started %v after the first handler's end", again.job.Attempt, again.job.Lost,
+			time.Duration(again.started.UnixNano()-ended.Load()))
+	}
+	<-stopped
+	awaitNumber(t, d.DB, 0, "SELECT COUNT(*) FROM async_job_now_tab WHERE lock_name LIKE 'rest-%'")
 }
 
 // The handler heeds no context, so nothing can end its run.

@@ -51,7 +51,7 @@ type tables interface {
 	engine.Jobs
 	keeper.Leases
 	cluster.Layouts
-	cluster.RestKeys
+	cluster.RestRuns
 	cluster.Dormancy
 	Layout(ctx context.Context, jobType int32) (int64, error)
 	Pause(ctx context.Context, jobType int32) (changed bool, err error)
@@ -179,13 +179,13 @@ func (p *pair) step() {
 		rest, turn := []string{"rest-1-64", "rest-1-128"}[p.IntN(2)], int64(p.IntN(5))
 		switch p.IntN(3) {
 		case 0:
-			p.both("tell keys of a rest", func(t tables) (any, error) {
-				return nil, t.WriteRestKeys(p.Context(), rest, 2, turn, slices.Repeat(someKeys[1:1+len(types)], 1+len(ids)%2))
+			p.both("tell runs of a rest", func(t tables) (any, error) {
+				return nil, t.WriteRestRuns(p.Context(), rest, 2, turn, store.Runs{Jobs: ids, Keys: slices.Repeat(someKeys[1:1+len(types)], 1+len(ids)%2)})
 			})
 		case 1:
-			p.both("drop keys of a rest", func(t tables) (any, error) { return nil, t.DropRestKeys(p.Context(), rest, 2) })
+			p.both("drop runs of a rest", func(t tables) (any, error) { return nil, t.DropRestRuns(p.Context(), rest, 2) })
 		}
-		p.both("keys of rests", func(t tables) (any, error) { return t.RestKeys(p.Context(), []string{"rest-1-64", "rest-1-128"}) })
+		p.both("runs of rests", func(t tables) (any, error) { return t.RestRuns(p.Context(), []string{"rest-1-64", "rest-1-128"}) })
 		terms := []int64{term, p.someTerm()}
 		p.both("running of keys", func(t tables) (any, error) {
 			return t.RunningOfKeys(p.Context(), types[0], someKeys[1:1+len(types)], terms)

@@ -36,8 +36,8 @@
 // A seat can take its next lease when nothing starts under the last one any more, though jobs of the last lease may run for hours. If somebody
 // asks for a lease, its holder gives it up; if the holder does not stop, MinLockSecond has to be over first. If jobs then run for more than
 // 30 ms, the lease lives on under another name, as a rest, and its name goes to whoever asks (handover.go). The rest says how many handlers
-// run; which keys they have stands in async_job_now_tab (rest_keys.go). The next holder's member heeds both (Remains), as it heeds what
-// retired members here still run.
+// run; which jobs and keys they have stands in async_job_now_tab (rest_runs.go). The next holder's member heeds both (Remains), as it heeds
+// what retired members here still run.
 //
 // # A type without work
 //

@@ -26,14 +26,14 @@ import (
 // still runs elsewhere counts against its capacity and the slots of its keys. If the old holder dies, its rest expires, and what ran under
 // the term counts as lost.
 func (c *Coordinator) giveAway(s *seat, t *tenure) {
-	const moment, longest = 30 * time.Millisecond, 25 * time.Millisecond
+	const soon, moment, longest = 15 * time.Millisecond, 30 * time.Millisecond, 25 * time.Millisecond
 	lease := t.lease
 	ground.Sleep(lease.Context(), s.turn)
 	began, r := time.Now(), rest{}
 	wait := ground.Backoff{First: time.Millisecond + s.turn, Longest: longest}
 	for s.Bears(lease) && ground.Sleep(lease.Context(), wait.Next()) {
-		if time.Since(began) >= moment {
-			c.tellRest(s, t, &r)
+		if since := time.Since(began); since >= soon {
+			c.tellRest(s, t, &r, since >= moment)
 		}
 	}
 	cause := context.Cause(lease.Context())
@@ -54,9 +54,9 @@ func (c *Coordinator) giveAway(s *seat, t *tenure) {
 		s.end(t)
 		c.process.LeaseLog.Ended(lease, record.Lost, c.process.Clock.Now())
 	}
-	// If a stop has ended the wait, handlers may have their keys until the rest has ended.
-	if r.keys.rows > 0 && (cause == nil || isLost) {
-		c.dropRestKeys(lease, r.keys.rows)
+	// If a stop has ended the wait, handlers may run until the rest has ended.
+	if r.runs.rows > 0 && (cause == nil || isLost) {
+		c.dropRestRuns(lease, r.runs.rows)
 	}
 }
 
@@ -76,38 +76,38 @@ type rest struct {
 	told    bool // the lease has its other name
 	running int
 	at      time.Time // when that was written
-	keys    keysTold
+	runs    runsTold
 	again   time.Time // before, nothing is sent: a statement has failed
 	wait    ground.Backoff
 }
 
-// tellRest writes what still runs: first together with the lease's other name, and then, as it becomes less, every now and then. After a
-// statement that failed it waits, longer each time: handlers may run for hours.
-func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest) {
+// tellRest writes what still runs: first what the next holder has to know, then the lease's other name, if it is to have that already, and then
+// what has become less, every now and then. After a statement that failed it waits, longer each time: handlers may run for hours.
+func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest, moves bool) {
 	if time.Now().Before(r.again) {
 		return
 	}
 	holding := t.lease.Context()
 	statement, cancel := context.WithTimeout(holding, takeMax)
 	defer cancel()
-	if !c.process.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r)) {
+	if !c.process.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r, moves)) {
 		r.wait.Reset()
 		return
 	}
 	r.again = time.Now().Add(r.wait.Next())
 }
 
-func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *rest) (err error) {
+func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *rest, moves bool) (err error) {
 	const every = 500 * time.Millisecond
 	lease := t.lease
 	running, began := s.Running(lease), c.process.Clock.Now()
-	var errKeys error
+	var errRuns error
 	if r.told {
-		errKeys = c.writeRestKeys(ctx, s, lease, &r.keys)
+		errRuns = c.writeRestRuns(ctx, s, lease, &r.runs)
 	}
 	switch {
 	case !r.told && t.wanted.Load():
-		if err = c.writeRestKeys(ctx, s, lease, &r.keys); err != nil {
+		if err = c.writeRestRuns(ctx, s, lease, &r.runs); err != nil || !moves {
 			return err // the next holder would not know of them
 		}
 		err = c.process.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))
@@ -117,12 +117,12 @@ func (c *Coordinator) tellRestOnce(ctx context.Context, s *seat, t *tenure, r *r
 	case r.told && running < r.running && time.Since(r.at) >= every:
 		err = c.process.Keeper.NoteRunning(ctx, lease, running)
 	default:
-		return errKeys
+		return errRuns
 	}
 	if err == nil {
 		r.running, r.at = running, time.Now()
 	}
-	return errors.Join(errKeys, err)
+	return errors.Join(errRuns, err)
 }
 
 // heedRemains lets the members heed what still runs elsewhere.

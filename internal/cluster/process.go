@@ -8,6 +8,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -35,7 +36,7 @@ type Tables struct {
 	Pauses   Pausing
 	Layouts  Layouts  // of the types that are divided into shards
 	Dormancy Dormancy // nil: no type is ever dormant
-	RestKeys RestKeys // nil: nobody tells which keys handlers have whose lease was given away
+	RestRuns RestRuns // nil: nobody tells what handlers have whose lease was given away
 }
 
 // Pausing says which types are paused, and ends pauses that are over.
@@ -57,12 +58,12 @@ type Dormancy interface {
 	HaveWork(ctx context.Context, types []int32) (map[int32]bool, error)
 }
 
-// RestKeys is what tells the next holder of a lease which keys handlers still have: rows of async_job_now_tab, under the name of the rest. The
-// rows of jobs do not tell, since a handler may run on when its job is final, cancelled or deleted. *store.Store has it; its methods carry
-// the contracts.
-type RestKeys interface {
-	WriteRestKeys(ctx context.Context, rest string, rows int, turn int64, keys []string) error
-	DropRestKeys(ctx context.Context, rest string, rows int) error
+// RestRuns is what tells the next holder of a lease which jobs and keys handlers still have: rows of async_job_now_tab, under the name of the
+// rest. The rows of jobs do not tell, since a handler may run on when its job is final, deleted, or cancelled and retried. *store.Store has it;
+// its methods carry the contracts.
+type RestRuns interface {
+	WriteRestRuns(ctx context.Context, rest string, rows int, turn int64, runs store.Runs) error
+	DropRestRuns(ctx context.Context, rest string, rows int) error
 }
 
 // Hears is what the process wants to hear.
@@ -97,13 +98,13 @@ type Member interface {
 	Hear(*Pauses)                                     // which types are paused
 	Heed(Remains)                                     // what still runs elsewhere
 
-	Bears(*keeper.Lease) bool                              // something was marked under it and is not written yet, or may still be marked
-	Running(*keeper.Lease) int                             // handlers that run under it
-	KeysUnder(*keeper.Lease) (keys []string, limited bool) // which they have; not limited: nobody need know
-	Busy() bool                                            // handlers run, or are about to
-	Handlers() int                                         // how many
-	Knows(row uint64) bool                                 // it has the row in memory
-	Idle() (ended Ended, idle bool)                        // it has nothing in memory, and every outcome is written
+	Bears(*keeper.Lease) bool           // something was marked under it and is not written yet, or may still be marked
+	Running(*keeper.Lease) int          // handlers that run under it
+	RunsUnder(*keeper.Lease) store.Runs // what they have
+	Busy() bool                         // handlers run, or are about to
+	Handlers() int                      // how many
+	Knows(row uint64) bool              // it has the row in memory
+	Idle() (ended Ended, idle bool)     // it has nothing in memory, and every outcome is written
 
 	Drain(ctx context.Context, bearsNone func() bool) bool // waits until all is written, and reports whether it is
 	End(ended func())                                      // it has no lease any more, and gets none: it ends when all is written

@@ -114,15 +114,13 @@ func (m *member) compare(other *member) int {
 	return cmp.Or(cmp.Compare(m.JobType, other.JobType), cmp.Compare(m.Layout, other.Layout), cmp.Compare(m.Shard, other.Shard))
 }
 
-func (m *member) About() context.Context          { return m.line.About() }
-func (m *member) Bears(lease *keeper.Lease) bool  { return m.line.Bears(lease) }
-func (m *member) Running(lease *keeper.Lease) int { return m.line.Running(lease) }
-func (m *member) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
-	return m.line.KeysUnder(lease)
-}
-func (m *member) Busy() bool            { return m.line.Busy() }
-func (m *member) Handlers() int         { return m.line.Handlers() }
-func (m *member) Knows(row uint64) bool { return m.line.Knows(row) }
+func (m *member) About() context.Context                   { return m.line.About() }
+func (m *member) Bears(lease *keeper.Lease) bool           { return m.line.Bears(lease) }
+func (m *member) Running(lease *keeper.Lease) int          { return m.line.Running(lease) }
+func (m *member) RunsUnder(lease *keeper.Lease) store.Runs { return m.line.RunsUnder(lease) }
+func (m *member) Busy() bool                               { return m.line.Busy() }
+func (m *member) Handlers() int                            { return m.line.Handlers() }
+func (m *member) Knows(row uint64) bool                    { return m.line.Knows(row) }
 
 func (m *member) Drain(ctx context.Context, bearsNone func() bool) bool {
 	return m.line.Drain(ctx, bearsNone)

@@ -71,7 +71,7 @@ func (d *database) close() {
 // forCoordinator is what the coordinator needs of this process.
 func (d *database) forCoordinator(service, holder string) cluster.Process {
 	return cluster.Process{
-		Tables: cluster.Tables{Pauses: d.tables.Jobs, Layouts: d.tables.Layouts, Dormancy: d.tables.Dormancy, RestKeys: d.tables.RestKeys},
+		Tables: cluster.Tables{Pauses: d.tables.Jobs, Layouts: d.tables.Layouts, Dormancy: d.tables.Dormancy, RestRuns: d.tables.RestRuns},
 		Keeper: d.keeper, Service: service, Instance: holder, About: d.about, Log: d.shared.Log, Clock: d.shared.Clock, Errlog: d.shared.Errlog,
 		LeaseLog: &d.leases, Life: d.life.patience, Members: members{d}, Go: d.life.loops.Go, Working: d.life.whileWorking,
 		Hears: cluster.Hears{

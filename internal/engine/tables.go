@@ -19,7 +19,7 @@ type Tables struct {
 	Run        hidden.Run             // what handlers write; nil: they cannot
 	Leases     keeper.Leases          // on a connection that handlers cannot starve
 	Beats      keeper.Beats           // on another one; nil: the instance does not say that it lives, and others wait until its leases end
-	RestKeys   cluster.RestKeys       // nil: nobody tells which keys handlers have whose lease was given away
+	RestRuns   cluster.RestRuns       // nil: nobody tells what handlers have whose lease was given away
 	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
 	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
@@ -69,7 +69,7 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
 		// Handlers do not hold these up, however many connections they have.
-		Jobs: engine, RestKeys: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
+		Jobs: engine, RestRuns: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
 		Layouts: engine, Run: handlers, Leases: leases, Beats: beats,
 		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),

@@ -104,7 +104,7 @@ func (v *vanishing) KeepLeases(_ context.Context, names, _ []string, _ int64, _ 
 	}
 	return kept, v.err()
 }
-func (v *vanishing) RestKeys(context.Context, []string) (map[string]map[uint32]int, error) {
+func (v *vanishing) RestRuns(context.Context, []string) (map[string]store.RestRuns, error) {
 	return nil, v.err()
 }
 

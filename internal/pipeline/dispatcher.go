@@ -185,12 +185,17 @@ func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
 // final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
-// locked, and wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead. If that clock was put
-// forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
+// locked, or a handler still has them, and they wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead.
+// If that clock was put forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
 // ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
 // waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
 // the statement failed, or ctx has ended.
 func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
+	if batch[0].row.Attempts > 0 {
+		if batch = m.notRunning(lease, batch); len(batch) == 0 {
+			return nil, true
+		}
+	}
 	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
 	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.row.CreateTime, b.row.CreateTime) })
 	sent := time.Now()

@@ -28,7 +28,8 @@
 //
 // If a pending row has an earlier term, it was in flight when its process died, and the next holder counts that as a loss. (If it was lost too
 // often, the row is failed WHERE term = that earlier one.) The holder leaves the row alone if jobs still run under that term, the term of a
-// rest or, for two seconds, of a broken lease; or if a retired line of this process has it. More stands above Store.Mark and type failures.
+// rest or, for two seconds, of a broken lease; or if a retired line of this process has it. A row that was cancelled and retried has no term,
+// and a handler may have it: the queue, a retired line or the holder of a rest knows (notRunning). More stands above Store.Mark and type failures.
 //
 // # What is trusted, and when it is asked
 //

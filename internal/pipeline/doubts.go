@@ -13,6 +13,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // marker marks the rows of a line under its leases, and finds out what became of a mark that was not answered, or marked too few.
@@ -24,6 +25,68 @@ type marker struct {
 	backlog Backlog
 	doubts  doubts
 	wake    chan struct{} // the dispatcher
+
+	remains  *atomic.Pointer[Remains] // what still runs under earlier leases
+	restRuns restRuns                 // what others have told of that
+}
+
+// notRunning returns the tasks that no handler has. A job may have been cancelled and retried while its handler runs under an earlier lease,
+// elsewhere or in a retired line of this process: so nothing in its row says that it runs. Such a task waits for the handler, as it does if the
+// lease is the same. All of them have run before.
+func (m *marker) notRunning(lease *keeper.Lease, batch []*task) []*task {
+	isRetried := func(t *task) bool { return t.row.Status == int16(queue_job.JobStatusInit) } // its holder gives it another status
+	r := m.remains.Load()
+	if r == nil || len(r.Elsewhere)+len(r.Lines) == 0 || !slices.ContainsFunc(batch, isRetried) {
+		return batch
+	}
+	var told map[string]store.RestRuns
+	var err error
+	if len(r.Elsewhere) > 0 {
+		statement, cancel := context.WithTimeout(lease.Context(), markMax)
+		told, err = m.restRuns.of(statement, m.process.Jobs, r)
+		cancel()
+	}
+	failed := m.process.Errlog.On(lease.Context(), "look for running jobs", err)
+	running, others := ground.Divide(batch, func(t *task) bool {
+		return isRetried(t) && (failed || r.runs(t.row.ID, told))
+	})
+	m.refuse(running, ground.RetryLongest)
+	return others
+}
+
+// runs reports whether a handler has a job under an earlier lease, by what other instances have told. An instance of an older version tells
+// nothing of its jobs.
+func (r *Remains) runs(id uint64, told map[string]store.RestRuns) bool {
+	for _, runs := range told {
+		if runs.Jobs[store.HashOfJob(id)] > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Lines, func(earlier *Line) bool { return earlier.Knows(id) })
+}
+
+// restRuns is what other instances have told of what their handlers have. It becomes less only, so it may be some milliseconds old.
+type restRuns struct {
+	about *Remains
+	at    time.Time
+	told  map[string]store.RestRuns
+}
+
+func (k *restRuns) of(ctx context.Context, jobs Jobs, r *Remains) (map[string]store.RestRuns, error) {
+	const fresh = 50 * time.Millisecond
+	if k.about == r && time.Since(k.at) < fresh {
+		return k.told, nil
+	}
+	names := make([]string, len(r.Elsewhere))
+	for i, rest := range r.Elsewhere {
+		names[i] = rest.Name
+	}
+	asked := time.Now()
+	told, err := jobs.RestRuns(ctx, names)
+	if err == nil {
+		*k = restRuns{r, asked, told}
+	}
+	return told, err
 }
 
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.

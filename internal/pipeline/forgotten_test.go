@@ -289,8 +289,8 @@ func (k *aTableOfKeys) RunningOfKeys(context.Context, int32, []string, []int64) 
 	return k.running(k.asked)
 }
 
-func (k *aTableOfKeys) RestKeys(context.Context, []string) (map[string]map[uint32]int, error) {
-	return map[string]map[uint32]int{}, nil
+func (k *aTableOfKeys) RestRuns(context.Context, []string) (map[string]store.RestRuns, error) {
+	return map[string]store.RestRuns{}, nil
 }
 
 func TestABatchThatWaitedAndIsNotMarkedYetIsTriedAgain(t *testing.T) {

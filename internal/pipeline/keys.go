@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
@@ -340,18 +339,6 @@ func (q *queue) slotsTaken(keys map[string]int) (taken map[string]int) {
 	return taken
 }
 
-// keysOf are the keys of those tasks that have a slot of theirs.
-func (q *queue) keysOf(tasks []*task) (keys []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range tasks {
-		if t.hasSlot {
-			keys = append(keys, keyOf(t))
-		}
-	}
-	return keys
-}
-
 // lookAtParkedEvery is how often to look at keys whose parked rows wait for a row that is not in flight: that row may have
 // been cancelled, or finished elsewhere.
 const lookAtParkedEvery = time.Second
@@ -364,10 +351,8 @@ type keyTurns struct {
 	queue    *queue
 	marker   *marker
 	backlog  Backlog
-	remains  *atomic.Pointer[Remains] // what still runs under earlier leases
-	roomCame chan struct{}            // the loader: rows have left the queue
-	restKeys restKeys
-	lookedAt time.Time // at keys whose rows are parked
+	roomCame chan struct{} // the loader: rows have left the queue
+	lookedAt time.Time     // at keys whose rows are parked
 }
 
 func (k *keyTurns) begin() {}
@@ -467,7 +452,7 @@ func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
 // others wait a moment. In an ordered type, such a job is mostly the first of its key; but a row with a smaller id may have been
 // committed since, or retried by hand.
 func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
-	r, most := k.remains.Load(), k.queue.keys.most
+	r, most := k.marker.remains.Load(), k.queue.keys.most
 	if r == nil || len(r.Elsewhere)+len(r.Lines) == 0 || most == 0 {
 		return batch
 	}
@@ -522,11 +507,11 @@ func (k *keyTurns) runningOfKeys(r *Remains, keys []string) (running map[string]
 // may be final already, or deleted. And what their holders have told does not have the outcomes that are not written yet. So the larger
 // number counts. An instance of an older version tells nothing.
 func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []string) (running map[string]int, err error) {
-	told, err := k.restKeys.of(ctx, k.process.Jobs, r)
+	told, err := k.marker.restRuns.of(ctx, k.process.Jobs, r)
 	if err != nil {
 		return nil, err
 	}
-	inRows := func(told map[string]map[uint32]int, are bool) (map[string]int, error) {
+	inRows := func(told map[string]store.RestRuns, are bool) (map[string]int, error) {
 		var terms []int64
 		for _, rest := range r.Elsewhere {
 			if _, is := told[rest.Name]; is == are {
@@ -544,8 +529,8 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []strin
 	}
 	for _, key := range keys {
 		n, hash := 0, store.HashOfKey(key)
-		for _, numbers := range told {
-			n += numbers[hash]
+		for _, runs := range told {
+			n += runs.Keys[hash]
 		}
 		running[key] = max(running[key], n)
 	}
@@ -554,29 +539,4 @@ func (k *keyTurns) elsewhereOfKeys(ctx context.Context, r *Remains, keys []strin
 		running[key] += n
 	}
 	return running, err
-}
-
-// restKeys is what other instances have told of the keys that their handlers have. It becomes less only, so it may be some milliseconds
-// old.
-type restKeys struct {
-	about *Remains
-	at    time.Time
-	told  map[string]map[uint32]int
-}
-
-func (k *restKeys) of(ctx context.Context, jobs Jobs, r *Remains) (map[string]map[uint32]int, error) {
-	const fresh = 50 * time.Millisecond
-	if k.about == r && time.Since(k.at) < fresh {
-		return k.told, nil
-	}
-	names := make([]string, len(r.Elsewhere))
-	for i, rest := range r.Elsewhere {
-		names[i] = rest.Name
-	}
-	asked := time.Now()
-	told, err := jobs.RestKeys(ctx, names)
-	if err == nil {
-		*k = restKeys{r, asked, told}
-	}
-	return told, err
 }

@@ -93,7 +93,7 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	l.workers = workers{cfg: &l.part.cfg, most: l.part.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
 	l.workers.places = newPlaces(p.Quota, &l.workers)
 	l.settler = newSettler(writer{process: p, part: part, queue: l.queue, backlog: backlog, held: &l.held, wake: l.wake}, &l.counts.errors)
-	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, wake: l.wake}
+	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, remains: &l.remains, wake: l.wake}
 	l.runner = runner{
 		process: p, part: part, handler: handler, batch: batch, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler,
 		starts: &l.starts, counts: &l.counts, wake: l.wake,
@@ -308,7 +308,7 @@ func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
 	}
 	if l.queue.keys.most > 0 {
 		d.turns = &keyTurns{
-			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, remains: &l.remains, roomCame: l.RoomCame,
+			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, roomCame: l.RoomCame,
 		}
 	}
 	d.admissions = admissionsOf(d)
@@ -416,12 +416,9 @@ func (l *Line) Ended() (byStatus [queue_job.JobStatusCancelled + 1]int64, deferr
 	return l.counts.endedNow(), l.counts.deferrals.Load()
 }
 
-// KeysUnder are the keys of which tasks that run under a lease have slots, each as often as tasks have it.
-func (l *Line) KeysUnder(lease *keeper.Lease) (keys []string, limited bool) {
-	if l.queue.keys.most == 0 {
-		return nil, false
-	}
-	return l.queue.keysOf(l.workers.marked(func(t *task) bool { return t.run.lease == lease && t.row.Group() != "" })), true
+// RunsUnder are what tasks have that run under a lease.
+func (l *Line) RunsUnder(lease *keeper.Lease) store.Runs {
+	return l.queue.runs(l.workers.marked(func(t *task) bool { return t.run.lease == lease }))
 }
 
 // Numbers say what a line does at a moment.

@@ -79,7 +79,7 @@ type Jobs interface {
 	Newest(ctx context.Context) (id uint64, now float64, err error)
 	FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error)
 	RunningOfKeys(ctx context.Context, jobType int32, keys []string, terms []int64) (map[string]int, error)
-	RestKeys(ctx context.Context, rests []string) (map[string]map[uint32]int, error)
+	RestRuns(ctx context.Context, rests []string) (map[string]store.RestRuns, error)
 
 	Mark(ctx context.Context, ids []uint64, createdBy int64, read store.Version, term, deadline int64) (marked int, err error)
 	MarkedRows(ctx context.Context, ids []uint64, term int64) ([]store.Marked, error)

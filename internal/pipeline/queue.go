@@ -203,6 +203,21 @@ func (v *level) lane(timed bool) int {
 	return len(v.fresh)
 }
 
+// runs are what tasks have that are marked: they themselves, but for those that were let go, and the slots of their keys.
+func (q *queue) runs(tasks []*task) (runs store.Runs) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if !t.departed {
+			runs.Jobs = append(runs.Jobs, t.row.ID)
+		}
+		if t.hasSlot {
+			runs.Keys = append(runs.Keys, keyOf(t))
+		}
+	}
+	return runs
+}
+
 // InMemory is how many rows are in memory, in whatever state.
 func (q *queue) InMemory() int {
 	q.mu.Lock()

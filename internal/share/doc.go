@@ -10,8 +10,8 @@
 //
 // # What an instance tells the others is a lease
 //
-// A lease ends by itself if its owner dies, so nothing is ever left half done. (Only which keys handlers have under a rest stands in another
-// table, async_job_now_tab.)
+// A lease ends by itself if its owner dies, so nothing is ever left half done. (Only which jobs and keys handlers have under a rest stands in
+// another table, async_job_now_tab.)
 //
 //	row             owner                                      says
 //	job-7           the holder                                 this instance starts the jobs of type 7; running: how many it runs,

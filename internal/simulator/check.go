@@ -612,6 +612,7 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectAlive(r)
 	j.expectNoDuplicate(r)
 	j.expectRoom(r, cfg)
+	j.expectAlone(r)
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
 	j.expectNoted(r)
@@ -709,6 +710,21 @@ func (j *judge) expectNoDuplicate(r *run) {
 }
 
 // expectRoom expects no more runs at a time than the configuration allows, and none beside a suspect.
+// expectAlone expects that no other handler has the job, also if somebody has cancelled and retried it, wherever its lease has gone since. A
+// handler that goes on for long after that is not waited for.
+func (j *judge) expectAlone(r *run) {
+	const deaf = 9 * time.Second // or a second more
+	h := r.history
+	for _, other := range j.active {
+		if other.history != h || !j.innocent(other.by) || !j.innocent(r.by) || j.excuses(h, other.mark) || j.excuses(h, r.mark) {
+			continue
+		}
+		if m := other.mark; m == nil || !m.cancelled || time.Since(m.taken) < deaf {
+			j.accuse("%s runs under term %d beside itself: its run under term %d, by instance %d, goes on", h.name(), r.term, other.term, other.by.number)
+		}
+	}
+}
+
 func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
 	const patience = 10 * time.Second // a suspect waits no longer than this for other runs
 	beside, here := 0, 0

@@ -430,6 +430,9 @@ func (j *judge) retriedByHand(h *history, c change) {
 	j.saw["retried by hand"]++
 	h.revived, h.revivedAt = true, time.Now()
 	h.final, h.mark, h.failure, h.retried, h.due, h.since = false, nil, nil, 0, c.after.Due, time.Now()
+	if slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h && j.remains(r) }) {
+		j.saw["retried while its handler runs under a rest"]++
+	}
 }
 
 // expectNotCancelled expects that a run does not begin when its job was cancelled a second ago.
@@ -474,7 +477,7 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 		}
 	case setLayout:
 		j.hasMoved()
-	case layDown, writeRestKeys:
+	case layDown, writeRestRuns:
 		j.saw[string(v)]++
 	}
 	return nil

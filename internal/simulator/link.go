@@ -43,9 +43,9 @@ const (
 	moveLease       verb = "move lease"
 	noteRunning     verb = "note what runs"
 	dropLease       verb = "drop lease"
-	writeRestKeys   verb = "tell keys of a rest"
-	dropRestKeys    verb = "drop keys of a rest"
-	readRestKeys    verb = "keys of rests"
+	writeRestRuns   verb = "tell keys of a rest"
+	dropRestRuns    verb = "drop keys of a rest"
+	readRestRuns    verb = "keys of rests"
 	seeEnded        verb = "see ended leases"
 	dropEnded       verb = "drop ended leases"
 	setLayout       verb = "set layout"
@@ -155,7 +155,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if !v.aboutLeases() && v != rise && v != beat {
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
-	if v == writeRestKeys {
+	if v == writeRestRuns {
 		f.out += w.slowToTell(throw(w.seed, 18, uint64(l.instance.number), kind.key, l.sent[kind]))
 	}
 	f.stray = l.stray(v, throw(w.seed, 7, uint64(l.instance.number), hash(string(v)), kind.key, l.sent[kind]))

@@ -237,6 +237,13 @@ var mutants = []mutant.Mutant{
 		Seed: 205,
 	},
 	{
+		Name: "a job that was retried does not wait for the handler that an earlier holder still has",
+		File: "internal/pipeline/dispatcher.go",
+		Old:  "if batch[0].row.Attempts > 0 {",
+		New:  "if batch[0].row.Attempts < 0 {",
+		Seed: 1,
+	},
+	{
 		Name: "only rows say which keys an earlier holder's handlers have",
 		File: "internal/pipeline/keys.go",
 		Old:  "running[key] = max(running[key], n)",
@@ -339,8 +346,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "the next holder is told of keys only when the lease is free",
 		File: "internal/cluster/handover.go",
-		Old:  "if err = c.writeRestKeys(ctx, s, lease, &r.keys); err != nil {",
-		New:  "if err != nil {",
+		Old:  "if err = c.writeRestRuns(ctx, s, lease, &r.runs); err != nil || !moves {",
+		New:  "if err != nil || !moves {",
 		Seed: 57,
 	},
 	{

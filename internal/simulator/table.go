@@ -36,7 +36,7 @@ type tables struct {
 	until    map[int32]int64 // when their pauses end, if they do
 	limits   map[int32]store.Limits
 	layouts  map[int32]int64
-	rests    map[string]restKeys
+	rests    map[string]restRuns
 	locked   func(lease string) bool        // by others
 	passing  func(ids []uint64) []uint64    // of these rows, those that are left if a statement leaves out locked ones
 	lapsed   func(lease string, term int64) // is told of each lease that is taken, and that nobody has freed
@@ -87,7 +87,7 @@ func NewTable(clock func() time.Time) *Table {
 	return &Table{tables: &tables{
 		clock: clock, watch: func(change) {}, lapsed: func(string, int64) {},
 		locked: func(string) bool { return false }, passing: func(ids []uint64) []uint64 { return ids },
-		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restKeys{}, layouts: map[int32]int64{},
+		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restRuns{}, layouts: map[int32]int64{},
 		attempts: map[attemptKey]store.Attempt{},
 	}}
 }

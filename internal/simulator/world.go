@@ -472,7 +472,7 @@ func (i *instance) start() *engine.Engine {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			t := &Table{i.world.table.tables, i.link}
-			tables := engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestKeys: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}
+			tables := engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestRuns: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}
 			if i.speaks() {
 				tables.Beats = t
 			}

@@ -114,7 +114,7 @@ func (s *Store) writeLines(ctx context.Context, lines []Line, states []any) erro
 }
 
 // Lines reads what the holders of leases have told, in the order of the leases' names. A holder may have lost its lease since: then
-// the lease has another term. The rows of rests are among them, see [Store.WriteRestKeys]. It may be asked of a replica.
+// the lease has another term. The rows of rests are among them, see [Store.WriteRestRuns]. It may be asked of a replica.
 func (s *Store) Lines(ctx context.Context) ([]Line, error) {
 	type told struct {
 		Line

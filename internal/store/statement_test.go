@@ -194,13 +194,13 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"RunningOfKeys": func(ctx context.Context, s *record.Store) {
 		_, _ = s.RunningOfKeys(ctx, 7, []string{"a", "b", "c"}, []int64{8, 9})
 	},
-	"WriteRestKeys": func(ctx context.Context, s *record.Store) {
-		_ = s.WriteRestKeys(ctx, "rest-7-64", 2, 1, []string{"a", "b", "a"})
+	"WriteRestRuns": func(ctx context.Context, s *record.Store) {
+		_ = s.WriteRestRuns(ctx, "rest-7-64", 2, 1, store.Runs{Jobs: []uint64{5, 6}, Keys: []string{"a", "b", "a"}})
 	},
-	"RestKeys": func(ctx context.Context, s *record.Store) {
-		_, _ = s.RestKeys(ctx, []string{"rest-7-64", "rest-7/1-65"})
+	"RestRuns": func(ctx context.Context, s *record.Store) {
+		_, _ = s.RestRuns(ctx, []string{"rest-7-64", "rest-7/1-65"})
 	},
-	"DropRestKeys": func(ctx context.Context, s *record.Store) { _ = s.DropRestKeys(ctx, "rest-7-64", 2) },
+	"DropRestRuns": func(ctx context.Context, s *record.Store) { _ = s.DropRestRuns(ctx, "rest-7-64", 2) },
 	"Fleet":        func(ctx context.Context, s *record.Store) { _, _ = s.Fleet(ctx, []string{"job-", "at-"}) },
 	"MoveLease":    func(ctx context.Context, s *record.Store) { _ = s.MoveLease(ctx, "a", "me", 9, 1028, 10, 3) },
 	"Layout":       func(ctx context.Context, s *record.Store) { _, _ = s.Layout(ctx, 7) },
@@ -460,7 +460,7 @@ func TestABatchIsOneStatementWithoutArguments(t *testing.T) {
 func TestWhatADecisionHangsOnIsReadFromThePrimary(t *testing.T) {
 	// ProxySQL's usual rule, and what GORM's dbresolver looks for; the others parse.
 	usual := regexp.MustCompile(`^SELECT.*FOR UPDATE$`)
-	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "Beat", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestKeys", "Fleet", "Layout", "EndedLeases", "MoveLease",
+	for _, name := range []string{"SeeLeases", "TakeLeases", "KeepLeases", "ReleaseLease", "AbandonLeases", "Beat", "MarkedRows", "LongParams", "Standings", "Paused", "Schedule", "NameTypes", "WriteSettings", "DropLines", "RollUp", "Operations", "ClaimOperation", "FirstOfKeys", "RunningOfKeys", "RestRuns", "Fleet", "Layout", "EndedLeases", "MoveLease",
 		"JobsOfKey", "InState", "Look", "GivenUpJobs", "NextIDs", "LastID", "Retry", "AddUnlessThere", "AddJobsUnlessThere", "AddJobsUnlessThere, types", "ReplaceWaiting", "Columns", "Indexes"} {
 		for _, d := range []conn.Dialect{conn.MySQL, conn.MariaDB, conn.PostgreSQL} { // TiDB has no primary
 			for _, s := range sentBy(t, d, verbs[name]) {

@@ -26,7 +26,7 @@ type Lines interface {
 // snapshot writes, every now and then, what the held lines have in memory and what they run, for those who look at the database from
 // outside. Nothing waits for it, and nothing hangs on what it writes. A row has the term of its lease: so a reader knows whether the holder
 // has lost the lease since, and an earlier holder never overwrites the row of a later one. (The rows of rests, in the same table, are read by
-// the next holder: internal/cluster/rest_keys.go.)
+// the next holder: internal/cluster/rest_runs.go.)
 type snapshot struct {
 	*Base
 	table  Lines

@@ -53,9 +53,9 @@ var mutants = []struct {
 	}, "TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse", "tests"},
 	{mutant.Mutant{
 		Name: "nobody tells the keys of handlers that outlive their jobs",
-		File: "internal/pipeline/line.go",
-		Old:  `if l.queue.keys.most == 0 {`,
-		New:  `if l.queue.keys.most >= 0 {`,
+		File: "internal/pipeline/queue.go",
+		Old:  "if t.hasSlot {\n\t\t\truns.Keys",
+		New:  "if t.hasSlot && t.departed {\n\t\t\truns.Keys",
 	}, "TestAKeyIsBusyUntilItsHandlerHasEndedOverDeploysAndAKill", ""},
 	{mutant.Mutant{
 		Name: "a job that runs again without the key that another took",

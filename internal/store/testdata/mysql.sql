@@ -532,7 +532,7 @@ FROM (SELECT lock_name
   WHERE told_at < 1000) AS latest
 FOR UPDATE;
 
--- DropRestKeys
+-- DropRestRuns
 /*M!
 SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
 FROM async_job_now_tab
@@ -1251,7 +1251,7 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
--- RestKeys
+-- RestRuns
 SELECT *
 FROM (SELECT lock_name, state
   FROM async_job_now_tab
@@ -1644,7 +1644,7 @@ ON DUPLICATE KEY UPDATE told_at = IF(term <=
   VALUES(state), state), term = GREATEST(term,
   VALUES(term)); -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
--- WriteRestKeys
+-- WriteRestRuns
 INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
 VALUES (?, ?, UNIX_TIMESTAMP(), ?), (?, ?, UNIX_TIMESTAMP(), ?)
 ON DUPLICATE KEY UPDATE told_at = IF(term <=
@@ -1652,7 +1652,7 @@ ON DUPLICATE KEY UPDATE told_at = IF(term <=
   VALUES(told_at), told_at), state = IF(term <=
   VALUES(term),
   VALUES(state), state), term = GREATEST(term,
-  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
+  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\",\"jobs\":\"AAAABQ\"}"
 
 -- WriteSettings
 SELECT *

@@ -509,7 +509,7 @@ WITH latest AS (SELECT lock_name
 FROM latest
 FOR UPDATE;
 
--- DropRestKeys
+-- DropRestRuns
 DELETE
 FROM async_job_now_tab
 WHERE lock_name IN ($1, $2); -- with "rest-7-64", "rest-7-64+1"
@@ -1191,7 +1191,7 @@ WHERE id = ANY(CAST($2 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0; -- with 1700000000, "{1,2}"
 
--- RestKeys
+-- RestRuns
 WITH latest AS (SELECT lock_name, state
   FROM async_job_now_tab
   WHERE lock_name IN ($1, $2)) SELECT *
@@ -1593,12 +1593,12 @@ ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
 WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
--- WriteRestKeys
+-- WriteRestRuns
 INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
 VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
 ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
-WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
+WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\",\"jobs\":\"AAAABQ\"}"
 
 -- WriteSettings
 WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at

@@ -450,7 +450,7 @@ SELECT lock_name
 FROM async_job_now_tab
 WHERE told_at < 1000;
 
--- DropRestKeys
+-- DropRestRuns
 DELETE
 FROM async_job_now_tab
 WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7-64+1"
@@ -1106,7 +1106,7 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0;
 
--- RestKeys
+-- RestRuns
 SELECT lock_name, state
 FROM async_job_now_tab
 WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7/1-65"
@@ -1466,12 +1466,12 @@ ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
 WHERE async_job_now_tab.term <= excluded.term; -- with "job-7", 3, "{\"workers\":0}", "job-8/1", 4, "{\"running\":2,\"workers\":0}"
 
--- WriteRestKeys
+-- WriteRestRuns
 INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
 VALUES (?, ?, unixepoch(), ?), (?, ?, unixepoch(), ?)
 ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
-WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\"}"
+WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\",\"jobs\":\"AAAABQ\"}"
 
 -- WriteSettings
 SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at

@@ -507,7 +507,7 @@ FROM shedlock_tab
 WHERE lock_name = ?
   AND locked_by = ?; -- with "a", "me"
 
--- RestKeys
+-- RestRuns
 SELECT lock_name, state
 FROM async_job_now_tab
 WHERE lock_name IN (?, ?); -- with "rest-7-64", "rest-7/1-65"
