@@ -164,7 +164,7 @@ type outcome struct {
 	log       *store.Attempt // nil: nothing, or done
 	tries     int            // that have not written it
 	cut       bool           // a transaction may have locked the row: one of them had no answer in time, or has passed the row over
-	untilSeen int64          // up to when it is sent again to a table that does not show the run yet, in unix milliseconds; 0: it was not
+	untilSeen time.Time      // up to when it is sent again to a table that does not show the run yet; zero: it was not
 }
 
 // act is the part of an outcome that one statement can write for many tasks.

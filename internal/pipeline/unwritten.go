@@ -114,12 +114,12 @@ const seenWithin = 10 * time.Second
 
 // behind takes those out of a group that are to be sent again, since their rows are shown as they were before the run, or not at all.
 func behind(group []*outcome, rows map[uint64]store.Standing) (others, again []*outcome) {
-	now := time.Now().UnixMilli()
+	now := time.Now()
 	for _, o := range group {
-		if o.untilSeen == 0 {
-			o.untilSeen = now + seenWithin.Milliseconds()
+		if o.untilSeen.IsZero() {
+			o.untilSeen = now.Add(seenWithin)
 		}
-		if row, there := rows[o.task.row.ID]; there && row.Attempts >= o.row.Attempts || now >= o.untilSeen {
+		if row, there := rows[o.task.row.ID]; there && row.Attempts >= o.row.Attempts || !now.Before(o.untilSeen) {
 			others = append(others, o)
 		} else {
 			again = append(again, o)
