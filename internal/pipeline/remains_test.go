@@ -131,6 +131,8 @@ func TestAJobThatWasRetriedWaitsForTheHandlerThatHasItUnderAnEarlierLease(t *tes
 					l.offer(l.held.Load(), &row)
 				}
 				time.Sleep(time.Minute)
+				mu.Lock()
+				defer mu.Unlock()
 				for id, want := range map[uint64][2]time.Duration{1: {lasts, lasts + 1100*time.Millisecond}, 2: {1, 100 * time.Millisecond},
 					3: {1, 100 * time.Millisecond}, 4: {1, 100 * time.Millisecond}} {
 					if at := started[id]; at < want[0] || at > want[1] {
