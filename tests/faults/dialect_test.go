@@ -32,6 +32,8 @@ type dialect struct {
 	lockTable            string // of jobs, for nobody else
 	unlockTable          string
 	holdWrites           string // has all wait that write to the library's tables, until unlockTable
+	session              string // the server's number of a connection from a port
+	endSession           string // format: kills it
 	altering             string // counts the ALTERs that wait for a lock
 	marking              string // counts the marks that wait for the lock of the table
 	deadlocks            string // counts those that the server has found

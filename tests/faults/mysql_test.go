@@ -83,6 +83,8 @@ var mysqlDialect = dialect{
 	lockTable:   "LOCK TABLES async_job_tab WRITE",
 	unlockTable: "UNLOCK TABLES",
 	holdWrites:  "FLUSH TABLES WITH READ LOCK",
+	session:     "SELECT id FROM information_schema.processlist WHERE host LIKE CONCAT('%:', ?)",
+	endSession:  "KILL %d",
 	altering:    "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE 'ALTER%'",
 	marking: "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND state = 'Waiting for table metadata lock' " +
 		"AND info LIKE '%UPDATE async_job_tab%attempts = attempts + 1%'",

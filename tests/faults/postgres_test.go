@@ -97,6 +97,8 @@ var postgresDialect = dialect{
 	lockTable:   "BEGIN; LOCK TABLE async_job_tab IN ACCESS EXCLUSIVE MODE",
 	unlockTable: "ROLLBACK",
 	holdWrites:  "BEGIN; LOCK TABLE shedlock_tab, async_job_tab IN SHARE MODE",
+	session:     "SELECT pid FROM pg_stat_activity WHERE client_port = ?",
+	endSession:  "SELECT pg_terminate_backend(%d)",
 	altering:    "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'ALTER%'",
 	marking: "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' " +
 		"AND query LIKE '%UPDATE async_job_tab%attempts = attempts + 1%'",

@@ -157,6 +157,21 @@ func (p *proxy) open() int {
 	return len(p.connections)
 }
 
+// port is that from which the server sees a connection come; 0: it has ended.
+func (p *proxy) port(connection int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.connections {
+		c.mu.Lock()
+		server := c.server
+		c.mu.Unlock()
+		if c.number == connection && server != nil {
+			return server.LocalAddr().(*net.TCPAddr).Port
+		}
+	}
+	return 0
+}
+
 // count is the number of commands of a kind that came through the gate since the beginning.
 func (p *proxy) count(kind commandKind) int { return int(p.counts[kind].Load()) }
 
