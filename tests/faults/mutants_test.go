@@ -81,6 +81,24 @@ var mutants = []struct {
 		Old:  `		t.refused = sent`,
 		New:  `		sent = false`,
 	}, "TestAnAttemptIsOneRequestOnTheWireWhereverItsConnectionIsCut", ""},
+	{mutant.Mutant{
+		Name: "nobody is buried before its leases end",
+		File: "internal/keeper/burial.go",
+		Old:  `u.counted < u.lasts || prompt < suspectIn`,
+		New:  `u.counted < 60*u.lasts || prompt < suspectIn`,
+	}, "TestADeadProcessIsReplacedWithinSecondsHoweverLongItsLeasesAre", ""},
+	{mutant.Mutant{
+		Name: "leases of the buried that are freed with no rest",
+		File: "internal/keeper/burial.go",
+		Old:  `if !slices.ContainsFunc(seen, func(other store.Seen) bool { return other.Name == rest && other.Owner == row.Owner }) {`,
+		New:  `if rest == "" {`,
+	}, "TestAProcessThatIsFrozenForLessThanItsLeasesFinishesWhatItRuns", ""},
+	{mutant.Mutant{
+		Name: "a burial by those whose own beats are not answered",
+		File: "internal/keeper/life.go",
+		Old:  `if f.over.Load() || chain == 0 || at-p.latest.Load() > int64(beatEvery+promptly) {`,
+		New:  `if f.over.Load() {`,
+	}, "TestADatabaseThatStandsStillForSecondsCostsNoRun", ""},
 }
 
 func TestEveryKnownFailureFindsItsLineAndCompiles(t *testing.T) {
