@@ -244,11 +244,11 @@ func TestNobodyIsBuriedByWhoeverCannotWriteEither(t *testing.T) {
 		l := x.take(w, "job-1", lock)
 		y.take(w, "job-2", lock)
 		time.Sleep(5 * time.Second)
-		for n := range 8 {
+		for n := range 80 {
 			x.mute.Store(true)
-			time.Sleep(time.Duration(n) * 150 * time.Millisecond) // so they try again at other moments
+			time.Sleep(time.Duration(n%8) * 150 * time.Millisecond) // so they try again at other moments
 			y.mute.Store(true)
-			w.expect(y.watch(w, 5*time.Second) == 0, "buried, while nobody could write")
+			w.expect(y.watch(w, 2*time.Second+time.Duration(n)*50*time.Millisecond) == 0, "buried, while nobody could write")
 			x.mute.Store(false)
 			y.mute.Store(false)
 			w.expect(y.watch(w, 5*time.Second) == 0, "buried as soon as one could write again")
