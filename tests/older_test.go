@@ -124,7 +124,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Span":               regexp.MustCompile(`^SELECT COALESCE\(MIN\(id\), \?\), COALESCE\(MAX\(id\), \?\) FROM async_job_tab`),
 	"Standings":          regexp.MustCompile(`^SELECT \* FROM \(SELECT id, COALESCE\(job_status, \?\) AS status, term, attempts, changes FROM async_job_tab`),
 	"SweepAll":           regexp.MustCompile(`^\(SELECT .* FROM async_job_tab .* job_status IN \(\?\) AND priority IN \([^)]*\) AND start_time <= .*UNION ALL`),
-	"Tail":               regexp.MustCompile(`^SELECT CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
+	"Tail":               regexp.MustCompile(`^SELECT id, CASE .* FROM async_job_tab .* ORDER BY id LIMIT`),
 	"TakeLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = \(?GREATEST`),
 	"ClampPriorities":    regexp.MustCompile(`SELECT id FROM async_job_tab .* priority < -\? .* priority > \? `),
 	"TypeNames":          regexp.MustCompile(`^SELECT job_type, name FROM async_job_type_tab`),
