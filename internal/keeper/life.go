@@ -156,6 +156,9 @@ func (k *Keeper) Rise(ctx context.Context) error {
 		return way.Rise(ctx, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))
 	})
 	if err != nil {
+		k.mu.Lock()
+		k.unsure.note(f.owner, time.Now()) // if it takes effect later, nobody beats, and others would bury this instance
+		k.mu.Unlock()
 		return err
 	}
 	f.answered(sent, counts)

@@ -9,7 +9,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// unsure are the owners of takings whose outcome is unknown, with the moment of each. The server may carry such a taking out when its
+// unsure are the owners of takings, and of lives, whose outcome is unknown, with the moment of each. The server may carry such a taking out when its
 // sender has given it up, and has given back in vain what it may have taken: a proxy has held it, or the server stood still. Then the row
 // says that somebody has the lease, and nobody works.
 type unsure map[string]time.Time
@@ -28,7 +28,7 @@ func (u *unsure) note(owner string, now time.Time) {
 	(*u)[owner] = now
 }
 
-// endUnsure ends the leases in a list that such a taking has taken. No two takings have one owner, so nobody works under it.
+// endUnsure ends the leases and lives in a list that such a taking has begun. No two takings have one owner, so nobody works under it.
 func (k *Keeper) endUnsure(ctx context.Context, seen []store.Seen) error {
 	k.mu.Lock()
 	owners := maps.Clone(k.unsure) // mostly none

@@ -62,6 +62,14 @@ var mutants = []mutant.Mutant{
 		Folder: "internal/keeper", Test: "TestABeatCountsFromItsSendingOn",
 	},
 	{
+		Name: "dead: a life that begins when its sender has given it up is left to be buried",
+		File: "internal/keeper/life.go",
+		Old:  "k.unsure.note(f.owner, time.Now()) //",
+		New:  "//",
+
+		Seed: 3891,
+	},
+	{
 		Name: "dead: whoever cannot write buries others",
 		File: "internal/keeper/burial.go",
 		Old:  "k.silence.heed(k.id, seen, now, late)",
