@@ -94,10 +94,11 @@ func (t taking) covers(h *history) bool {
 	return t.by != nil && t.layout.Leases(h.order.row.JobType)[share.ShardOf(h.id, h.order.row.Group(), t.layout.Shards())] == t.lease
 }
 
-// looker is an instance that looks for the first jobs of a type's keys.
+// looker is an instance that looks at a type: for the first job of a key, or, without a key, at all of it.
 type looker struct {
 	by      *instance
 	jobType int32
+	key     string
 }
 
 // history has everything that happened to one row.
@@ -348,14 +349,28 @@ func (j *judge) noteLoss(h *history, c change) {
 }
 
 // lookedForFirst is told that an instance looks for the first jobs of a type's keys. The world stands still.
-func (j *judge) lookedForFirst(i *instance, jobType int32) { j.looked[looker{i, jobType}] = time.Now() }
+func (j *judge) lookedForFirst(i *instance, jobType int32, keys []string) {
+	for _, key := range append(keys, "") {
+		j.looked[looker{i, jobType, key}] = time.Now()
+	}
+}
+
+// lookFor is when the instance that acts looked for the first job of a key. A look may be about other keys. But what was seen a second ago is no
+// reason to mark a job.
+func (j *judge) lookFor(o *order) time.Time {
+	at := j.looked[looker{j.actor, o.row.JobType, ""}]
+	if own := j.looked[looker{j.actor, o.row.JobType, o.row.Group()}]; time.Since(own) < time.Second {
+		return own
+	}
+	return at
+}
 
 // expectFirst expects, if the type is in order, that a marked job is the first of its key that could be seen.
 func (j *judge) expectFirst(h *history) {
 	if !j.ordered(h) || j.late || j.world.weather.stepped || j.world.weather.edited { // two instances may hold the lease
 		return
 	}
-	looked := j.looked[looker{j.actor, h.order.row.JobType}]
+	looked := j.lookFor(h.order)
 	for _, other := range j.histories {
 		if j.before(other, h) && !other.byHand && other.since.Before(looked) && !j.tooLate(other) && !j.upset(h.order.row.JobType) {
 			j.accuse("%s was marked before %s of its key", h.name(), other.name())
@@ -406,10 +421,15 @@ func (j *judge) expectOwnMark(h *history, c change) {
 	}
 }
 
+// verdict is what a change says of a run.
+func (c *change) verdict() verdict {
+	return verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second)), c.deferred}
+}
+
 // settled expects that the outcome that is written is the run's verdict.
 func (j *judge) settled(h *history, c change) {
 	if m := h.mark; m != nil && !j.late {
-		wrote := verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second)), c.deferred}
+		wrote := c.verdict()
 		switch {
 		case j.cutsOff(h, c):
 		case m.run == nil || !m.run.ended:
@@ -1026,7 +1046,11 @@ func (j *judge) expectFlow() {
 			within += 5 * time.Second
 		}
 		if w.plan.maxWorkers > 0 { // the other types have their turns first
-			within += time.Duration(len(w.plan.configs)) * longestUsualRun
+			longest := longestUsualRun
+			if w.weather.hasty {
+				longest += 2 * w.longestLock()
+			}
+			within += time.Duration(len(w.plan.configs)) * longest
 		}
 		if cfg.DormantAfter > 0 {
 			within += wakesWithin

@@ -18,7 +18,7 @@ func (j *judge) cutsOff(h *history, c change) bool {
 	m := h.mark
 	if c.verb != putBack || m.run == nil || !m.by.impatient.Load() ||
 		queue_job.JobStatus(c.after.Status) != queue_job.JobStatusRetry || c.retried+c.deferred != 0 ||
-		m.run.ended && (m.run.verdict.status == queue_job.JobStatusRetry || time.Since(m.run.finished) > time.Second) {
+		m.run.ended && (m.run.verdict == c.verdict() || time.Since(m.run.finished) > time.Second) {
 		return false
 	}
 	j.saw["cut off by a stop"]++

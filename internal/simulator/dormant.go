@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"github.com/create-info/persistent-queue/internal/share"
 	"slices"
 	"strings"
 	"time"
@@ -145,7 +146,8 @@ func (j *judge) expectAwake(x *insertion) {
 // expectWoken expects that the type of a job that comes now is awake within a time, if it may be dormant. The world stands still.
 func (j *judge) expectWoken(o *order, within time.Duration) bool {
 	w, cfg, h := j.world, j.configOf(o.row.JobType), o.history
-	if cfg.DormantAfter == 0 || !j.anyUpSince(time.Now().Add(-2*time.Second)) || w.calm() && (w.weather.edited || w.weather.stepped) {
+	up := j.anyUpSince(time.Now().Add(-2 * time.Second))
+	if cfg.DormantAfter == 0 || !up || j.deadUnburied() || w.calm() && (w.weather.edited || w.weather.stepped) {
 		return false
 	}
 	came, committed := j.cameOrWent, time.Now()
@@ -167,6 +169,14 @@ func (j *judge) expectWoken(o *order, within time.Duration) bool {
 		}
 	})
 	return true
+}
+
+// deadUnburied reports whether an instance is dead, and the others do not know that yet: a type may fall to it, until it is buried.
+func (j *judge) deadUnburied() bool {
+	return slices.ContainsFunc(j.world.instances, func(i *instance) bool {
+		l, there := j.world.table.leases[share.Life(i.id())]
+		return there && !i.up && l.Running >= 0 && l.Until > j.world.table.now()
+	})
 }
 
 // anyUpSince reports whether an instance has been up since a moment, and goes on.

@@ -454,7 +454,7 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 	switch v {
 	case firstOfKeys:
 		jobType, _ := typeOf(about.note)
-		j.lookedForFirst(i, jobType)
+		j.lookedForFirst(i, jobType, about.keys)
 	case markJobs:
 		j.marks(about.ids, about.term)
 	case readStandings:
@@ -591,7 +591,7 @@ func (j *judge) heardOf(i *instance, sent time.Time, pauses []*pause) {
 	}
 	i.asked = sent
 	for _, p := range pauses {
-		who := looker{i, p.jobType}
+		who := looker{by: i, jobType: p.jobType}
 		if h := j.heard[who]; h == nil || h.pause != p {
 			j.heard[who] = &hearing{p, time.Now()}
 		}
@@ -606,7 +606,7 @@ func (j *judge) expectNotPaused(r *run) {
 		return
 	}
 	j.saw["run of a paused type"]++
-	if h := j.heard[looker{r.by, r.jobType}]; h != nil && h.pause == p && time.Since(h.at) > heedSlack && !r.by.outOfReachSince(h.at) {
+	if h := j.heard[looker{by: r.by, jobType: r.jobType}]; h != nil && h.pause == p && time.Since(h.at) > heedSlack && !r.by.outOfReachSince(h.at) {
 		j.accuse("a run of %s begins %v after instance %d has heard that type %d is paused", r.history.name(), time.Since(h.at), r.by.number, r.jobType)
 	} else if since := time.Since(p.since); since > heedWithin+heedSlack && j.healthy(r.by) {
 		j.accuse("a run of %s begins %v after type %d was paused", r.history.name(), since, r.jobType)

@@ -486,6 +486,7 @@ type about struct {
 	leases []string // for locks; the note names them
 	layout int64    // that leases must have
 	types  []int32
+	keys   []string
 	logs   bool // with the status, a row of the log is written, which the log may refuse
 }
 

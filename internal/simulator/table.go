@@ -463,7 +463,7 @@ func (t *Table) ClampPriorities(ctx context.Context, types []int32) error {
 }
 
 func (t *Table) FirstOfKeys(ctx context.Context, jobType int32, keys []string, from uint64, before int64, upTo uint64) (map[string]uint64, error) {
-	return do(ctx, t, firstOfKeys, about{note: leaseName(jobType)}, func() (map[string]uint64, error) {
+	return do(ctx, t, firstOfKeys, about{note: leaseName(jobType), keys: keys}, func() (map[string]uint64, error) {
 		return t.firstOfKeys(jobType, keys, from, before, upTo), nil
 	})
 }
