@@ -195,7 +195,7 @@ type counting struct {
 	sent map[string]int // by how the statement begins
 }
 
-const ofTail = "SELECT CASE WHEN (1 = 0" // how a reading of the tail begins
+const ofTail = "SELECT id, CASE WHEN (1 = 0" // how a reading of the tail begins
 
 func (c *counting) note(query string) {
 	c.mu.Lock()
