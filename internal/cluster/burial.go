@@ -12,9 +12,9 @@ import (
 
 const unneededFor = 10 * time.Second // an instance without leases goes on to say that it lives, since it may get one
 
-// bury buries instances that nobody has heard of, and takes the leases of those that are buried. It reports whether to look again, since it has
-// changed what the look has shown. What the dead have may wait, as when somebody has locked one of their rows; what the look has shown besides
-// may not. So it takes a part of the time at most, and its errors end nothing.
+// bury buries the instances that are not heard of. If there are none, it takes the leases of buried instances. It reports whether to look again,
+// since the look shows the table as it was before. A statement may wait for a row of the dead that somebody has locked, and the rest of the look
+// must not: so bury takes a part of the time at most, and its errors end nothing.
 func (c *Coordinator) bury(ctx context.Context, seen []store.Seen) (again bool) {
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc

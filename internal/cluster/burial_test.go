@@ -96,7 +96,7 @@ func (*stuck) CopyLeases(ctx context.Context, _ []store.Copy) error {
 	return ctx.Err()
 }
 
-// They would never come to take the leases that are free.
+// If a locked row of the dead ended each look, nobody would take the leases that are free.
 func TestWhatTheDeadHaveHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7})

@@ -53,8 +53,8 @@ func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config
 	d.keeper = keeper.New(patience, tables.Leases, holder, cmp.Or(tables.ID, keeper.NewID()), failed)
 	d.keeper.OnOverdue(&keeper.Overdue{}, func(text string) { p.Log.Error(d.about, text) })
 	if tables.Beats != nil {
-		failed := func(err error) { is.Errlog.On(patience, "say that this instance lives", err) }
-		d.keeper.BeatThrough(tables.Beats, failed, func() { d.coordinator.Wake() })
+		unheard := func(err error) { is.Errlog.On(patience, "say that this instance lives", err) }
+		d.keeper.BeatThrough(tables.Beats, unheard, func() { d.coordinator.Wake() })
 	}
 	d.coordinator, err = cluster.New(d.forCoordinator(service, holder), configs)
 	return d, err

@@ -55,9 +55,9 @@ func (k *Keeper) Silent() (in time.Duration, any bool) {
 	return in, any
 }
 
-// Bury heeds what a look has shown of the lives of others. Whoever was not heard of for as long as its last beat counts is buried, by this
-// process's clock as well as by the database's. That takes a life of one's own whose beats are answered: otherwise the table cannot be written, and
-// nobody can be heard of. It returns the names of those that were buried; then another look shows what they had.
+// Bury heeds what a look has shown of the lives of others. It buries an instance if its last beat counts no more, by this process's clock as well as
+// by the database's, and if this instance's own beats are answered: otherwise the table cannot be written, and nobody can be heard of. It returns the
+// names of the instances that it has buried; then another look shows what they had.
 func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []string, err error) {
 	now := time.Now()
 	prompt, late := k.pulse.promptFor(now)

@@ -41,8 +41,8 @@ type Want struct {
 	Once    bool          // nobody takes a lease of this name again: its row is deleted when it is given back
 	Layout  int64         // for which its row must be, see [store.Store.SetLayout]; 0: 1, as every row is made
 
-	// Governed says that others may take the lease from an instance that they have not heard of, see life.go. A lease that is shorter than
-	// [ShortestGoverned] ends as soon by itself, and one with a MinLock is to be left to its holder for so long.
+	// Governed says that others may take the lease from an instance that they have not heard of, see life.go. They leave two kinds to their holder
+	// all the same: a lease that is shorter than [ShortestGoverned], which ends as soon by itself, and a lease with a MinLock.
 	Governed bool
 
 	// Running counts what runs under the lease. Each renewal writes the number if it is another than before; nil: none is
@@ -533,9 +533,8 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 	return fleet, err
 }
 
-// EndStrays ends the leases in a list that nobody works under: those that last too long, see [Overdue]; those that a statement has taken
-// that Take had given up, and that the server carried out later; and rests that others have written when nothing ran any more. In the list,
-// they are free then.
+// EndStrays ends the leases in a list that nobody works under: leases that last too long, see [Overdue]; leases and lives that began when their
+// statement had been given up; and rests that others have written when nothing ran any more. In the list, they are free then.
 func (k *Keeper) EndStrays(ctx context.Context, seen []store.Seen) error {
 	if err := k.endOverdue(ctx, seen); err != nil {
 		return err

@@ -40,7 +40,7 @@ const (
 	beatAgain    = 100 * time.Millisecond // after a beat without an answer
 	beatLater    = beatEvery / 2          // the same, when jobs may not start any more
 	beatPatience = 600 * time.Millisecond // or longer, if answers take long …
-	patienceMost = 2 * time.Second        // … but a beat that is lost must not take the place of those that would come
+	patienceMost = 2 * time.Second        // … but no longer: while it waits for a lost beat, an instance sends no other
 	beatCounts   = 2500 * time.Millisecond
 	beatSlow     = 100 * time.Millisecond // answers that take longer make beats count for longer
 	promptly     = time.Second            // whoever has no answer within this time judges nobody
@@ -73,7 +73,7 @@ func (f *life) lasts(now time.Time) bool {
 	return int64(now.Sub(epoch)) < f.until.Load() && now.UnixNano() < f.wall.Load() && !f.over.Load()
 }
 
-// answered notes that a beat has found the row, which counts for so long from the moment at which it was sent.
+// answered notes that a beat has found the row. It counts from its sending on.
 func (f *life) answered(sent time.Time, counts time.Duration) {
 	until := trustedFor(sent, counts)
 	f.matched.Store(int64(sent.Sub(epoch)))
@@ -106,8 +106,8 @@ type pulse struct {
 	beside  atomic.Int64  // until then, beats go through the connection of the leases, in unix nanoseconds
 }
 
-// BeatThrough has the keeper say each second that it is alive, as long as it needs a life. It is told of beats that fail and, if nil, of those
-// that do not. It is to be called before anything else.
+// BeatThrough has the keeper say each second that it is alive, as long as it needs a life. Failed is told how each beat has ended: nil, if it was
+// answered. Buried is told if others have buried the instance. BeatThrough is to be called before anything else.
 func (k *Keeper) BeatThrough(beats Beats, failed func(error), buried func()) {
 	k.pulse.beats, k.pulse.failed, k.pulse.buried = beats, failed, buried
 }

@@ -62,6 +62,18 @@ func (x *trial) usualAndWorst(gaps []time.Duration, usualBound, worstBound time.
 	return usual, worst
 }
 
+// tellElsewhere ends the trial of a process that was away, and tells how soon its types started elsewhere. Nothing has started twice.
+func (x *trial) tellElsewhere(fault string, times int, gaps []time.Duration, usualBound time.Duration, loads []*load) {
+	x.Helper()
+	usual, worst := x.usualAndWorst(gaps, usualBound, buriedWithin)
+	o := x.conclude(2*time.Minute, loads...)
+	x.stopWorkers()
+	x.noneFailed()
+	x.nothingTwice(o)
+	x.tell(fmt.Sprintf("%s, leases of %d s, ten types", fault, longLock), times, o, worst, buriedWithin,
+		"the next start elsewhere of each of its types: half of them within %v, of %d", usual.Round(time.Millisecond), len(gaps))
+}
+
 // nothingTwice is for processes that were away for less than their leases last.
 func (x *trial) nothingTwice(o outcome) {
 	x.Helper()
@@ -95,13 +107,7 @@ func TestAProcessWhoseWireIsCutWithoutAResetFinishesWhatItRuns(t *testing.T) {
 			x.awaitEvenShares(busyTypes) // it has its part again
 			x.endCleanly(cutOff)
 		}
-		usual, worst := x.usualAndWorst(gaps, usuallyBuriedWithin, buriedWithin)
-		o := x.conclude(2*time.Minute, loads...)
-		x.stopWorkers()
-		x.noneFailed()
-		x.nothingTwice(o)
-		x.tell(fmt.Sprintf("one of two cut off for 10 s without RST, leases of %d s, ten types", longLock), times, o, worst, buriedWithin,
-			"the next start elsewhere of each of its types: half of them within %v, of %d", usual.Round(time.Millisecond), len(gaps))
+		x.tellElsewhere("one of two cut off for 10 s without RST", times, gaps, usuallyBuriedWithin, loads)
 	})
 }
 
@@ -295,13 +301,7 @@ func TestAFrozenProcessIsLeftAloneWhenTheHAProxyBetweenIsStartedAnew(t *testing.
 			x.awaitEvenShares(busyTypes)
 			x.endCleanly(frozen)
 		}
-		usual, worst := x.usualAndWorst(gaps, buriedWithin, buriedWithin)
-		o := x.conclude(2*time.Minute, loads...)
-		x.stopWorkers()
-		x.noneFailed()
-		x.nothingTwice(o)
-		x.tell(fmt.Sprintf("one of two SIGSTOPped for 10 s, HAProxy started anew, leases of %d s, ten types", longLock), times, o, worst, buriedWithin,
-			"the next start elsewhere of each of its types: half of them within %v, of %d", usual.Round(time.Millisecond), len(gaps))
+		x.tellElsewhere("one of two SIGSTOPped for 10 s, HAProxy started anew", times, gaps, buriedWithin, loads)
 	})
 }
 

@@ -68,8 +68,8 @@ func TestAnOlderVersionIsReplacedUnderLoadAndTakenBack(t *testing.T) {
 	})
 }
 
-// After each instance that is replaced, one is killed, of either version, and started anew. Only instances of this version say that they live, and
-// bury those that do not: an older one that dies is replaced when its leases have ended.
+// After each replacement, one instance is killed, of this version or the older one, and started anew. Only instances of this version say that they
+// live, bury others and are buried: when an older one dies, others start its jobs when its leases have ended.
 func TestAnOlderVersionIsReplacedAndTakenBackWhileInstancesAreKilled(t *testing.T) {
 	t.Parallel()
 	eachOlder(t, func(x *trial, older string) {
