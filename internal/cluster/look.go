@@ -211,16 +211,17 @@ func (c *Coordinator) picture(v *share.View, leaving bool) share.Picture {
 	return p
 }
 
-// heedExpiry notes when the first lease of a job type expires that another instance has, or when another instance is to be buried, so that the
-// next look may come right behind.
+// heedExpiry notes when the first lease of a job type expires that another instance has, or the first rest, or when another instance is to be
+// buried, so that the next look may come right behind.
 func (c *Coordinator) heedExpiry(seen []store.Seen) {
 	c.pace.expires = time.Time{}
 	now := time.Now()
 	for _, row := range seen {
-		if row.Free || c.serves(row.Name) {
-			continue
+		lease, _, rest := share.ParseRemains(row.Name)
+		if !rest {
+			lease = row.Name
 		}
-		if jobType, _, ok := share.ParseType(row.Name); !ok || c.types.configOf(jobType) == nil {
+		if jobType, _, is := share.ParseType(lease); row.Free || !is || !rest && c.serves(lease) || c.types.configOf(jobType) == nil {
 			continue
 		}
 		if at := now.Add(time.Duration(row.Left * float64(time.Second))); c.pace.expires.IsZero() || at.Before(c.pace.expires) {

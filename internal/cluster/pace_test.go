@@ -4,6 +4,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // The holder of a lease that this instance asks for may be frozen, and its lease may last for a day. A statement may say that it has changed
@@ -43,5 +46,29 @@ func TestWhatDoesNotChangeHandsIsNotLookedAtMoreOftenForEver(t *testing.T) {
 				t.Errorf("%s: the next change is not looked at soon", what)
 			}
 		})
+	}
+}
+
+// What a dead process ran may run again from the end of its lease or its rest on, and not half a second later.
+func TestALookComesRightBehindTheEndOfWhatOthersHave(t *testing.T) {
+	const soonest = 200 * time.Millisecond
+	c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 3, MinLockSecond: 1})
+	for _, row := range []struct {
+		store.Seen
+		soon bool
+	}{
+		{store.Seen{Name: "job-3", Left: .2}, true},
+		{store.Seen{Name: "job-3", Left: .2, Free: true}, false},
+		{store.Seen{Name: "job-4", Left: .2}, false},
+		{store.Seen{Name: "rest-3-16", Left: .2}, true},
+		{store.Seen{Name: "rest-3/1-16", Left: .2}, true},
+		{store.Seen{Name: "rest-3-16", Left: .2, Free: true}, false},
+		{store.Seen{Name: "rest-4-16", Left: .2}, false},
+		{store.Seen{Name: "at-1f2e", Left: .2}, false},
+	} {
+		c.heedExpiry([]store.Seen{{Name: "job-3", Left: 8}, row.Seen, {Name: "rest-3-15", Left: 9}})
+		if soon := time.Until(c.pace.expires) <= soonest; soon != row.soon {
+			t.Errorf("%+v: the next look comes right behind its end: %v", row.Seen, soon)
+		}
 	}
 }

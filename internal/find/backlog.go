@@ -24,6 +24,7 @@ type Backlog struct {
 	missed    atomic.Bool  // since the loader began its round, there was no room for a row
 	passed    passedOver
 	wake      chan struct{} // the loader
+	sweep     atomic.Pointer[chan struct{}]
 }
 
 // NewBacklog leaves rows alone that fell due before since, in unix seconds; 0: none.
@@ -34,8 +35,9 @@ func NewBacklog(since int64, upTo uint64) *Backlog {
 }
 
 // begin leaves everything to the loader, which waits for the first look. A call that the last lease's loader left unheard is not
-// for it.
-func (b *Backlog) begin() {
+// for it. What falls due without an event is asked of the sweep.
+func (b *Backlog) begin(sweep chan struct{}) {
+	b.sweep.Store(&sweep)
 	b.behind.Store(true)
 	b.missed.Store(false)
 	b.hush()
@@ -123,14 +125,21 @@ func (b *Backlog) LetGo() {
 	b.passed.left = true
 }
 
-// HeedTerms notes under which terms jobs still run. Rows that were left alone for the sake of others are to be loaded.
+// HeedTerms notes under which terms jobs still run. Rows that were left alone for the sake of others are to be loaded, or swept at once: since
+// their process died, they have waited for as long as its lease lasted.
 func (b *Backlog) HeedTerms(running []int64) {
 	p := &b.passed
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := len(p.terms)
 	p.terms = slices.DeleteFunc(p.terms, func(term int64) bool { return !slices.Contains(running, term) })
-	p.ended = p.ended || len(p.terms) < before
+	if len(p.terms) == before {
+		return
+	}
+	p.ended = true
+	if sweep := b.sweep.Load(); sweep != nil {
+		ground.Signal(*sweep)
+	}
 }
 
 // again reports, once, whether rows that were passed over are to be loaded.

@@ -1,8 +1,14 @@
 package find
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -32,4 +38,57 @@ func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
 	if unlimited := NewBacklog(0, upTo); unlimited.Abandoned(&store.Row{ID: 1}) {
 		t.Error("no limit, and left alone")
 	}
+}
+
+// swept is a table without rows that counts its sweeps.
+type swept struct {
+	Tables
+	sweeps atomic.Int64
+}
+
+func (s *swept) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
+	s.sweeps.Add(1)
+	return nil, false, nil
+}
+
+func (*swept) ClampPriorities(context.Context, []int32) error { return nil }
+
+// What ran in a process that died runs again LockSecond + 1 s later, at the latest: no part of that second is for waiting for the next sweep.
+func TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := &swept{}
+		f := finderOn(t, table)
+		ctx, stop := context.WithCancel(t.Context())
+		_, s := add(ctx, f, Key{7, share.Undivided, 0}, 1)
+		s.backlog.behind.Store(false)
+		var sweeping sync.WaitGroup
+		sweeping.Go(func() { f.Sweep(ctx) })
+		defer sweeping.Wait()
+		defer stop()
+		sweepsIn := func(span time.Duration) int64 {
+			before := table.sweeps.Load()
+			time.Sleep(span)
+			synctest.Wait()
+			return table.sweeps.Load() - before
+		}
+		sweepsIn(SweepEvery / 2)
+
+		s.backlog.PassOver(16)
+		s.backlog.HeedTerms([]int64{16, 81})
+		if n := sweepsIn(SweepEvery / 4); n != 0 {
+			t.Errorf("%d sweeps while the others run on", n)
+		}
+		s.backlog.HeedTerms([]int64{81})
+		if n := sweepsIn(time.Millisecond); n != 1 {
+			t.Errorf("%d sweeps when the others were over, want 1", n)
+		}
+		for range 100 { // a stop ends many, one after the other
+			s.backlog.PassOver(16)
+			s.backlog.HeedTerms(nil)
+			time.Sleep(time.Millisecond)
+		}
+		if n := sweepsIn(SweepEvery * 5); n > 7 {
+			t.Errorf("%d sweeps in five seconds", n)
+		}
+	})
 }

@@ -49,10 +49,11 @@ type Strays struct {
 
 // Finder finds the rows of all sinks on one database.
 type Finder struct {
-	process Process
-	reads   *Reads
-	tail    tail
-	here    atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
+	process   Process
+	reads     *Reads
+	tail      tail
+	sweepSoon chan struct{}                   // rows of a sink may run again
+	here      atomic.Pointer[context.Context] // of the lease that says that this process is here; nil: it was not taken yet
 
 	mu      sync.Mutex
 	list    intakes // never changed in place
@@ -76,7 +77,7 @@ type tail struct {
 
 // New returns a finder that numbers its reads in reads. Its tail has seen the rows up to an id.
 func New(p Process, reads *Reads, newest uint64) *Finder {
-	f := &Finder{process: p, reads: reads, tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}
+	f := &Finder{process: p, reads: reads, sweepSoon: make(chan struct{}, 1), tail: tail{jobAt: time.Now(), wake: make(chan struct{}, 1)}}
 	f.tail.above.Store(newest)
 	return f
 }
@@ -104,7 +105,7 @@ type Intake struct {
 func (f *Finder) Add(key Key, lease context.Context, sink Sink, backlog *Backlog) *Intake {
 	in := &Intake{Key: key, finder: f, sink: sink, lease: lease, backlog: backlog}
 	in.leave = context.AfterFunc(lease, in.end)
-	backlog.begin()
+	backlog.begin(f.sweepSoon)
 	f.mu.Lock()
 	f.added, f.unseen, f.changed = append(f.added, in), append(f.unseen, in), true
 	f.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	SweepEvery = time.Second
-	clampEvery = 10 * time.Second // how often to look for rows with an invalid priority: neither sweep nor loader sees them
+	SweepEvery   = time.Second
+	sweepSoonest = 100 * time.Millisecond // after the last one, if rows may run again
+	clampEvery   = 10 * time.Second       // how often to look for rows with an invalid priority: neither sweep nor loader sees them
 )
 
 // Sweep looks along the due index for what is due or soon will be, of all types at once, until ctx ends. It is what makes the whole
@@ -34,7 +35,9 @@ func (f *Finder) Sweep(ctx context.Context) {
 		} else {
 			again.Reset()
 		}
-		ground.Sleep(ctx, rest)
+		if ground.Wait(ctx, rest, f.sweepSoon) {
+			ground.Sleep(ctx, min(max(sweepSoonest, 5*takes), rest)-time.Since(began))
+		}
 	}
 }
 

@@ -115,6 +115,9 @@ func ParsePresence(name string) (instance string, ok bool) {
 
 // ParseRemains returns which lease was given away, and under which term jobs still run, if the name is of such a row.
 func ParseRemains(name string) (lease string, term int64, ok bool) {
+	if !strings.HasPrefix(name, "rest-") { // most names are others
+		return "", 0, false
+	}
 	if m := ofRemains.FindStringSubmatch(name); m != nil {
 		return "job-" + m[1], number[int64](m[4]), true
 	}

@@ -150,7 +150,7 @@ func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing
 				since := time.Now()
 				ends := x.leaseEnds(held)
 				gaps := x.awaitElsewhere(held, since, gone)
-				first, last := x.awaitAgain(running, gone, since, ends)
+				first, last, late := x.awaitAgain(running, gone, since, ends)
 				way.back(x, gone, p)
 				_, worst := x.usualAndWorst(gaps, usuallyBuriedWithin, buriedWithin)
 				x.within(last, bound, "the last of what ran there began anew")
@@ -158,8 +158,8 @@ func TestNothingRunsAgainBeforeTheLeasesOfAProcessThatIsAwayHaveEnded(t *testing
 				x.stopWorkers()
 				x.noneFailed()
 				x.tell(fmt.Sprintf("one of two %s beyond its leases of %d s, ten types", way.is, length), 1, o, last, bound,
-					"%d long jobs ran there, and began anew after %v at the soonest, when the leases had ended; other jobs of each of its types started elsewhere within %v",
-					len(running), first.Round(time.Millisecond), worst.Round(time.Millisecond))
+					"%d long jobs ran there, and began anew after %v at the soonest, each within %v of the second in which its lease ended; other jobs of each of its types started elsewhere within %v",
+					len(running), first.Round(time.Millisecond), late.Round(time.Millisecond), worst.Round(time.Millisecond))
 			})
 		})
 	}
@@ -202,8 +202,8 @@ func (x *trial) leaseEnds(types []int32) map[int32]time.Time {
 }
 
 // awaitAgain waits until all these jobs have started on another worker. It returns how long after the moment the first and the last of them did,
-// and complains of each that did before its lease had ended.
-func (x *trial) awaitAgain(running map[uint64]int32, but *worker, since time.Time, ends map[int32]time.Time) (first, last time.Duration) {
+// and how long after the second in which its lease ended one of them did at most. It complains of each that did before its lease had ended.
+func (x *trial) awaitAgain(running map[uint64]int32, but *worker, since time.Time, ends map[int32]time.Time) (first, last, late time.Duration) {
 	x.Helper()
 	again := map[uint64]time.Time{}
 	x.await((longLock+20)*time.Second, "what ran there does not begin anew", func() bool {
@@ -220,8 +220,9 @@ func (x *trial) awaitAgain(running map[uint64]int32, but *worker, since time.Tim
 			x.Errorf("job %d began anew %v before its lease had ended", id, end.Sub(at))
 		}
 		first, last = min(first, again[id].Sub(since)), max(last, again[id].Sub(since))
+		late = max(late, again[id].Sub(ends[running[id]]))
 	}
-	return first, last
+	return first, last, late
 }
 
 // haproxy is one before the trial's server, which a test may take away.
