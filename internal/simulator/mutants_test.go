@@ -261,10 +261,26 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "behind: rows that were left alone for the sake of a rest are not loaded when it is over",
 		File: "internal/find/backlog.go",
-		Old:  "p.ended = p.ended || len(p.terms) < before",
-		New:  "_ = before",
+		Old:  "p.ended = true\n",
+		New:  "\n",
 
 		Folder: "internal/pipeline", Test: "TestRowsThatWerePassedOverAreLoadedWhenTheirHolderIsGone",
+	},
+	{
+		Name: "find: rows that were left alone for the sake of a rest wait for the next sweep when it is over",
+		File: "internal/find/backlog.go",
+		Old:  "ground.Signal(*sweep)",
+		New:  "_ = sweep",
+
+		Folder: "internal/find", Test: "TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver",
+	},
+	{
+		Name: "pace: the next look does not come right behind the end of a rest",
+		File: "internal/cluster/look.go",
+		Old:  "lease, _, rest := share.ParseRemains(row.Name)",
+		New:  `lease, rest := row.Name, false`,
+
+		Folder: "internal/cluster", Test: "TestALookComesRightBehindTheEndOfWhatOthersHave",
 	},
 	{
 		Name: "behind: a row that is changed in memory waits for the next round of its lane",
