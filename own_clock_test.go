@@ -58,6 +58,9 @@ var ownClock = map[string][]string{
 	"when a job was created is by the clock of the program that added it, which may be this one": {
 		"otelqueue/otelqueue.go isChild",
 	},
+	"a moment of a run goes through the Runner's clock, which follows the database's": {
+		"queue_job/run.go endTx",
+	},
 }
 
 // askers are the folders of those who ask, show and serve. Those who run jobs have a clock that follows the database's (internal/ground).

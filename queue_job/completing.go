@@ -40,7 +40,7 @@ func (j *Job) completesThrough(tx Executor) {
 
 // returned forgets a job whose handler has returned.
 func (j *Job) returned() {
-	if atomic.LoadInt32(&j.completed) == 0 {
+	if atomic.LoadInt32(&j.ended) == 0 {
 		return
 	}
 	completing.Lock()
@@ -51,7 +51,7 @@ func (j *Job) returned() {
 
 // completesStill returns ErrCompleting if the transaction in which the job was completed is open.
 func (j *Job) completesStill() error {
-	if atomic.LoadInt32(&j.completed) == 0 {
+	if atomic.LoadInt32(&j.ended) == 0 {
 		return nil
 	}
 	completing.Lock()
@@ -91,7 +91,7 @@ func (j *Jobs) waitsForItself(ex Executor, ids []uint64) error {
 	completing.Lock()
 	defer completing.Unlock()
 	for job, tx := range completing.of {
-		run, ok := job.run.(*record.Store)
+		run, ok := job.by.Rows.(*record.Store)
 		if !ok || !slices.Contains(ids, job.Id) || !j.store.HasTablesOf(run) ||
 			!same(j.store.Handle(), run.Handle()) && !same(ex, run.Handle()) || isOver(tx) {
 			continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -218,6 +219,48 @@ func ExampleJob_CompleteTx() {
 	}}
 }
 
+// The last try fails: the goods go back on the shelf and the job has failed, in one transaction.
+func ExampleJob_FailTx() {
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		refused := charge(ctx, job)
+		if refused == nil || !job.LastTry() {
+			return refused
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := giveBack(ctx, tx, job.Key); err != nil {
+			return err
+		}
+		if err := job.FailTx(ctx, tx, refused.Error()); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}}
+}
+
+// A retry goes on where the last run has come to.
+func ExampleJob_Progress() {
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		text, err := job.Progress(ctx)
+		if err != nil {
+			return err
+		}
+		done, _ := strconv.Atoi(text) // none: from the first page on
+		for page := done + 1; page <= 100; page++ {
+			if err := printPage(ctx, page); err != nil {
+				return err
+			}
+			if err := job.SetProgress(ctx, strconv.Itoa(page)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
 // If a job is cancelled with Jobs.Cancel, the context of its handler ends within a second.
 func ExampleConfig_cancelled() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
@@ -238,6 +281,8 @@ var (
 func paid(context.Context, *queue_job.Job) bool                            { return true }
 func unsubscribed(context.Context, *queue_job.Job) bool                    { return false }
 func callPartner(context.Context) (wait time.Duration, err error)          { return 0, nil }
+func giveBack(context.Context, *sql.Tx, string) error                      { return nil }
+func charge(context.Context, *queue_job.Job) error                         { return nil }
 func printPage(context.Context, int) error                                 { return nil }
 func writeInvoice(context.Context, *queue_job.Job) (url string, err error) { return "", nil }
 func move(context.Context, *sql.Tx, string, string, int) error             { return nil }

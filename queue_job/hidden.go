@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/record"
@@ -13,9 +14,13 @@ type behind struct{}
 
 func init() { hidden.QueueJob = behind{} }
 
-func (behind) Through(j *Job, run hidden.Run, number int32) { j.run, j.number = run, number }
-func (behind) Completed(j *Job) bool                        { return atomic.LoadInt32(&j.completed) != 0 }
-func (behind) Returned(j *Job)                              { j.returned() }
+func (behind) Through(j *Job, by *hidden.Runner, number, retriesMost int32, started time.Time) {
+	j.by, j.number, j.retriesMost, j.started = by, number, retriesMost, started
+}
+func (behind) Ended(j *Job) JobStatus  { return JobStatus(atomic.LoadInt32(&j.ended)) }
+func (behind) EndReason(j *Job) string { return j.endReason }
+
+func (behind) Returned(j *Job) { j.returned() }
 
 func (behind) WithDefaults(c Config) Config                        { return c.withDefaults() }
 func (behind) Defined(c *Config) bool                              { return c.defined }

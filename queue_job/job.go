@@ -101,9 +101,12 @@ type Job struct {
 	// system that remembers the largest Term it saw can refuse the requests of an earlier holder.
 	Term int64
 
-	run       hidden.Run // nil: nobody has started it
-	number    int32      // of the run in the table, which counts deferred runs too
-	completed int32      // 1: CompleteTx was called
+	by          *hidden.Runner // nil: nobody has started it
+	number      int32          // of the run in the table, which counts deferred runs too
+	retriesMost int32          // store.NotSet: as the type says
+	started     time.Time
+	ended       int32  // the status that CompleteTx, FailTx or CancelTx has written, in a transaction that may be open; 0: none was called
+	endReason   string // of the latter two
 }
 
 // Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to. If it

@@ -1,16 +1,19 @@
 package queue_job
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 const (
@@ -44,6 +47,31 @@ func (j *Job) SetProgress(ctx context.Context, text string) error {
 	return j.set(ctx, "progress", text, progressMax, hidden.Run.SetProgress)
 }
 
+// Progress reads the text that [Job.SetProgress] has stored last, of this run or an earlier one: so a handler goes on where the last run has
+// come to. It is empty if there is none. Each call is a statement.
+func (j *Job) Progress(ctx context.Context) (text string, err error) {
+	if err = errNoRunner; j.by != nil {
+		text, err = j.by.Rows.Progress(ctx, j.Id)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read progress of job %d: %w", j.Id, err)
+	}
+	return text, nil
+}
+
+// LastTry reports whether the job has failed for good if this run ends with an error: no retry is left, or the type has none. A job that no
+// Runner has started has none, either. A handler that returns [Fail] needs no last try, and a run whose process dies is not counted, see
+// [Config.LostLimit].
+func (j *Job) LastTry() bool {
+	most := int32(0)
+	if j.by != nil {
+		if most = j.retriesMost; most == store.NotSet {
+			most = j.by.Retries
+		}
+	}
+	return most != Unlimited && j.Retries >= int(most)
+}
+
 // SetResult stores the result of the job, in at most 1,024 characters, for [Jobs.Get] to read. It is a statement
 // of its own, which has taken effect when SetResult returns; its errors are those of [Job.SetProgress]. If you use
 // [Job.CompleteTx], call SetResult before the transaction begins: between CompleteTx and the end of that transaction it is refused with
@@ -55,22 +83,31 @@ func (j *Job) SetResult(ctx context.Context, text string) error {
 func (j *Job) set(
 	ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error),
 ) error {
-	err := errNoRunner
-	switch n := utf8.RuneCountInString(text); {
-	case n > most:
-		err = fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
-	case !utf8.ValidString(text):
-		err = errors.New("the text is not UTF-8")
-	case strings.ContainsRune(text, 0):
-		err = errors.New("the text has a zero in it, which some databases refuse")
-	case j.run != nil:
-		if err = j.completesStill(); err != nil {
-			break
+	err := checkColumn(&text, most)
+	switch {
+	case err != nil:
+	case j.by == nil:
+		err = errNoRunner
+	default:
+		if err = j.completesStill(); err == nil {
+			err = ours(write(j.by.Rows, ctx, j.Id, j.Term, j.number, text))
 		}
-		err = ours(write(j.run, ctx, j.Id, j.Term, j.number, text))
 	}
 	if err != nil {
 		return fmt.Errorf("set %s of job %d: %w", what, j.Id, err)
+	}
+	return nil
+}
+
+// checkColumn returns an error if a text does not fit a column that holds so many characters.
+func checkColumn(text *string, most int) error {
+	switch n := utf8.RuneCountInString(*text); {
+	case n > most:
+		return fmt.Errorf("%w: %d characters, the column holds %d", ErrTextTooLong, n, most)
+	case !utf8.ValidString(*text):
+		return errors.New("the text is not UTF-8")
+	case strings.ContainsRune(*text, 0):
+		return errors.New("the text has a zero in it, which some databases refuse")
 	}
 	return nil
 }
@@ -81,6 +118,15 @@ func ours(ours bool, err error) error {
 	}
 	return err
 }
+
+// EndOption says more of how a job ends: [Result].
+type EndOption func(*ending)
+
+type ending struct{ result *string } // nil: none
+
+// Result is the result of a job that [Job.CompleteTx] completes, as [Job.SetResult] stores it: at most 1,024 characters. It is there as soon
+// as the transaction is committed, and not if that is rolled back.
+func Result(text string) EndOption { return func(e *ending) { e.result = &text } }
 
 // CompleteTx marks the job as succeeded, in the handler's own transaction. What the transaction does to the same
 // database and the success of the job then happen together or not at all. So these effects happen exactly once, however
@@ -98,22 +144,59 @@ func ours(ours bool, err error) error {
 // refused, because each statement through it is committed by itself. That is so for every pool, whatever its name: a
 // *sql.DB, a bun.DB, and GORM's Statement.ConnPool outside of a transaction. A *sql.Conn is accepted: begin the
 // transaction on it first.
-func (j *Job) CompleteTx(ctx context.Context, tx Executor) error {
+func (j *Job) CompleteTx(ctx context.Context, tx Executor, options ...EndOption) error {
+	return j.endTx(ctx, tx, "complete", JobStatusSuccess, "", options)
+}
+
+// FailTx is [Job.CompleteTx] for a job that cannot be done: it marks the job as failed, for good, whatever retries are left. So what the
+// transaction does about the failure, such as to give reserved goods back, happens exactly once. The reason, of which the log has up to 1,000
+// characters, is written in the transaction as well; it must not be empty. [github.com/create-info/persistent-queue.WithOnDead] hears of the job
+// after the commit. What the handler returns then changes nothing.
+func (j *Job) FailTx(ctx context.Context, tx Executor, reason string) error {
+	return j.endTx(ctx, tx, "fail", JobStatusFailed, reason, nil)
+}
+
+// CancelTx is [Job.FailTx] for a job that is not to be done any more: it marks the job as cancelled. The reason may be empty; the log has a row
+// if it is not. Return nil after the commit: if the handler returns an error, somebody else may have cancelled the job, for all that the Runner
+// knows, so its hooks do not hear of the run.
+func (j *Job) CancelTx(ctx context.Context, tx Executor, reason string) error {
+	return j.endTx(ctx, tx, "cancel", JobStatusCancelled, reason, nil)
+}
+
+var errNoReason = errors.New("the reason is empty; say why the job has failed")
+
+func (j *Job) endTx(ctx context.Context, tx Executor, verb string, status JobStatus, reason string, options []EndOption) error {
+	var more ending
+	for _, option := range options {
+		option(&more)
+	}
+	end := store.End{Status: int32(status), Result: more.result}
 	err := checkTx(tx)
 	switch {
 	case err != nil:
-	case j.run == nil:
+	case status == JobStatusFailed && strings.TrimSpace(reason) == "":
+		err = errNoReason
+	case j.by == nil:
 		err = errNoRunner
 	default:
-		if err = j.completesStill(); err != nil {
+		if err = errors.Join(checkColumn(cmp.Or(end.Result, new(string)), resultMax), j.completesStill()); err != nil {
 			break
 		}
+		if reason != "" {
+			end.Log = &store.Attempt{
+				JobID: j.Id, Attempt: int(j.number), Term: j.Term, Outcome: status.String(), Error: reason,
+				Started: j.by.Millis(j.started), Finished: j.by.Millis(time.Now()), Instance: j.by.Instance,
+			}
+		}
 		j.completesThrough(tx)
-		atomic.StoreInt32(&j.completed, 1)
-		err = ours(j.run.FinishThrough(ctx, tx, j.Id, j.Term, j.number, int32(JobStatusSuccess)))
+		j.endReason = reason
+		atomic.StoreInt32(&j.ended, end.Status)
+		if err = ours(j.by.Rows.FinishThrough(ctx, tx, j.Id, j.Term, j.number, end)); errors.Is(err, ErrNotOurs) {
+			atomic.StoreInt32(&j.ended, int32(JobStatusSuccess)) // if the row is cancelled or failed, that was somebody else
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("complete job %d: %w", j.Id, err)
+		return fmt.Errorf("%s job %d: %w", verb, j.Id, err)
 	}
 	return nil
 }

@@ -117,6 +117,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"SeeLeases":          regexp.MustCompile(`^SELECT \* FROM \(SELECT lock_name, .* AS free, locked_by, term, .* FROM shedlock_tab`),
 	"SetParams":          regexp.MustCompile(`^UPDATE async_job_tab .* SET params = `),
 	"SetPriority":        regexp.MustCompile(`^UPDATE async_job_tab .* SET priority = \?, changes`),
+	"Progress":           regexp.MustCompile(`^SELECT (\* FROM \(SELECT )?COALESCE\(progress, `),
 	"SetProgress":        regexp.MustCompile(`^UPDATE async_job_tab .* SET progress = `),
 	"SetResult":          regexp.MustCompile(`^UPDATE async_job_tab .* SET result = `),
 	"FindOld":            regexp.MustCompile(`^SELECT id, job_type, job_status, .*create_time.* FROM async_job_tab .* LIMIT \?$`),
@@ -490,9 +491,10 @@ func workForAWhile(t *testing.T, d dbtest.Database, pool *sql.DB, backlog int) {
 	stop(t, r)
 }
 
-// completeWithProgress writes all that a handler can.
+// completeWithProgress reads and writes all that a handler can.
 func completeWithProgress(ctx context.Context, pool *sql.DB, job *queue_job.Job) error {
-	if err := errors.Join(job.SetProgress(ctx, "half way"), job.SetResult(ctx, "done")); err != nil {
+	_, err := job.Progress(ctx)
+	if err := errors.Join(err, job.SetProgress(ctx, "half way"), job.SetResult(ctx, "done")); err != nil {
 		return err
 	}
 	tx, err := pool.BeginTx(ctx, nil)

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/record"
@@ -12,10 +13,12 @@ import (
 
 // QueueJob is package queue_job as its users do not see it.
 var QueueJob = hidden.QueueJob.(interface {
-	// Through gives a job its way to the table, and the number that its run has there, before its handler is called.
-	Through(job *queue_job.Job, run hidden.Run, number int32)
-	// Completed reports whether CompleteTx of a job was called, whatever came of it.
-	Completed(job *queue_job.Job) bool
+	// Through gives a job its way to the table, and what its row says of this run, before its handler is called.
+	Through(job *queue_job.Job, by *hidden.Runner, number, retriesMost int32, started time.Time)
+	// Ended is the status that the handler of a job has given it in a transaction, whatever came of that; 0: it has given it none.
+	Ended(job *queue_job.Job) queue_job.JobStatus
+	// EndReason is the reason that it gave for that; empty: none.
+	EndReason(job *queue_job.Job) string
 	// Returned tells a job that its handler has returned.
 	Returned(job *queue_job.Job)
 

@@ -3,6 +3,7 @@ package hidden
 
 import (
 	"context"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/record"
@@ -16,7 +17,16 @@ var QueueJob any
 type Run interface {
 	SetProgress(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
 	SetResult(ctx context.Context, id uint64, term int64, attempt int32, text string) (ours bool, err error)
-	FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error)
+	Progress(ctx context.Context, id uint64) (string, error)
+	FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt int32, end store.End) (ours bool, err error)
+}
+
+// Runner is what the jobs of a type have of whoever runs them.
+type Runner struct {
+	Rows     Run
+	Instance string                // as the log names it
+	Millis   func(time.Time) int64 // of a moment, by the database's clock
+	Retries  int32                 // how many a job has that says nothing about it; below 0: any number
 }
 
 // ArchivedMost is how many jobs are archived together: the parameters of each may take a megabyte.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -141,6 +142,14 @@ func (a *attemptLog) unsuccessful(t *task, v verdict, started int64) *store.Atte
 		a.process.Log.Warn(a.part.aboutRun(t), fmt.Sprintf("job runs again %s: %s", inTime(v.wait), v.reason))
 	}
 	return a.attempt(t, v.status.String(), v.reason, started)
+}
+
+// endedByHandler tells of a run whose handler has written itself that it did not succeed, with its row of the log.
+func (a *attemptLog) endedByHandler(t *task, v verdict) {
+	if reason := bridge.QueueJob.EndReason(&t.run.job); reason != "" {
+		a.process.Log.Error(a.part.aboutRun(t), fmt.Sprintf("job %v: %s", v.status, reason))
+		a.attempt(t, v.status.String(), reason, 0)
+	}
 }
 
 func inTime(wait time.Duration) string {

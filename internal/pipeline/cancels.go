@@ -75,7 +75,7 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 	for _, t := range tasks {
 		row, there := standing[t.row.ID]
 		t.run.watch.seen.Store(&sent)
-		if there && t.ours(row) || t.run.begun.Load() && bridge.QueueJob.Completed(&t.run.job) {
+		if there && t.ours(row) || t.run.begun.Load() && bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit {
 			continue
 		}
 		cause := queue_job.ErrCancelled
@@ -143,7 +143,7 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 		}
 		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.run.lease]}
 		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
-		if bridge.QueueJob.Completed(&t.run.job) { // its handler's transaction may have the row
+		if bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit { // its handler's transaction may have the row
 			locked = append(locked, o)
 		} else {
 			outcomes = append(outcomes, o)

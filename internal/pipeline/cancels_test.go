@@ -10,6 +10,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -23,7 +24,7 @@ type stood struct {
 
 func (s stood) Standings(context.Context, []uint64) ([]store.Standing, error) { return s.rows, nil }
 
-func (s stood) FinishThrough(context.Context, conn.Handle, uint64, int64, int32, int32) (bool, error) {
+func (s stood) FinishThrough(context.Context, conn.Handle, uint64, int64, int32, store.End) (bool, error) {
 	return true, nil
 }
 
@@ -33,6 +34,7 @@ func (s stood) SetProgress(context.Context, uint64, int64, int32, string) (bool,
 func (s stood) SetResult(context.Context, uint64, int64, int32, string) (bool, error) {
 	return true, nil
 }
+func (s stood) Progress(context.Context, uint64) (string, error) { return "", nil }
 
 // someTx is what a handler passes as its transaction.
 type someTx struct{ queue_job.Executor }
@@ -73,7 +75,7 @@ func atWork(t *testing.T, table stood, since time.Duration) (l *Line, ctx contex
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
 	one := &task{row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
-	bridge.QueueJob.Through(&one.run.job, table, 2)
+	bridge.QueueJob.Through(&one.run.job, &hidden.Runner{Rows: table}, 2, store.NotSet, one.run.started)
 	one.run.watch.seen.Store(&sent)
 	l.workers.ready = []*task{one}
 	l.workers.next(false)

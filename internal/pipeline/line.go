@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -79,6 +80,9 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	part := &part{
 		Part: is, process: p, name: is.Layout.Leases(is.JobType)[is.Shard], whole: cfg.WorkerPoolCapacity, cfg: ofShard(cfg, is.Layout, is.Shard),
 		instance: keeper.Holder(cfg.ServiceName), about: p.AboutType(&cfg),
+	}
+	if p.Rows != nil {
+		part.runner = &hidden.Runner{Rows: p.Rows, Instance: part.instance, Millis: p.Clock.At, Retries: retriesOf(&cfg)}
 	}
 	l := &Line{
 		process: p, part: part, backlog: backlog,

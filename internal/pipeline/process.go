@@ -42,6 +42,7 @@ type part struct {
 	whole    int              // the capacity of all shards
 	cfg      queue_job.Config // what the part may use of it
 	instance string           // that holds the leases
+	runner   *hidden.Runner   // what its jobs have of it; nil: their handlers cannot write
 	about    context.Context  // for messages about the line as a whole
 }
 

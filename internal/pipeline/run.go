@@ -124,7 +124,7 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 			cancelOne = others.one()
 		}
 		t.run.job = r.part.jobOf(t)
-		bridge.QueueJob.Through(&t.run.job, r.process.Rows, t.row.Attempts)
+		bridge.QueueJob.Through(&t.run.job, r.part.runner, t.row.Attempts, t.row.MaxRetries, started)
 		t.run.cancel, t.run.started, t.run.err = cancelOne, started, errGoexit // which stands if the call never returns
 		t.run.begun.Store(true)
 		// Little time lies between these answers and the start.
@@ -239,6 +239,7 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	if dropped {
 		r.queue.forget(t)
 		if v.written {
+			r.settler.log.endedByHandler(t, v)
 			r.part.tellSettled(t, v)
 		}
 	} else {
@@ -265,7 +266,7 @@ func (r *runner) judge(t *task, cause error) (v verdict, dropped bool) {
 		return verdict{status: queue_job.JobStatusCancelled}, true
 	case t.run.err != nil:
 		return r.part.judgeError(t, cause)
-	case bridge.QueueJob.Completed(&t.run.job):
+	case bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit:
 		return r.part.judgeCompleted(t, cause)
 	case t.run.job.Status == queue_job.JobStatusInit: // the handler asks for nothing
 		return verdict{status: queue_job.JobStatusSuccess}, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -69,14 +70,19 @@ func decide(cfg *queue_job.Config, row *store.Row, status queue_job.JobStatus, e
 
 // retriesLeft reports whether a job may be retried once more. A number of the job's own wins over its type's.
 func retriesLeft(cfg *queue_job.Config, row *store.Row) bool {
-	most := cfg.MaxRetries
-	switch {
-	case row.MaxRetries > store.NotSet:
-		most = int(row.MaxRetries)
-	case !cfg.NeedRetry:
-		return false
+	most := retriesOf(cfg)
+	if row.MaxRetries > store.NotSet {
+		most = row.MaxRetries
 	}
-	return most == queue_job.Unlimited || int(row.Retries) < most
+	return most == queue_job.Unlimited || row.Retries < most
+}
+
+// retriesOf is how many retries a job of the type has that says nothing about it.
+func retriesOf(cfg *queue_job.Config) int32 {
+	if !cfg.NeedRetry {
+		return 0
+	}
+	return int32(min(cfg.MaxRetries, math.MaxInt32))
 }
 
 // waitBefore is the wait before a retry, after a number of retries.
@@ -111,7 +117,7 @@ func (p *part) judgeError(t *task, cause error) (v verdict, dropped bool) {
 		}
 	}()
 	switch {
-	case bridge.QueueJob.Completed(&t.run.job):
+	case bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit:
 		return p.judgeCompleted(t, cause)
 	case errors.Is(t.run.err, queue_job.ErrNotOurs):
 		return p.judgeNotOurs(t, cause)
@@ -157,14 +163,15 @@ func (p *part) judgeReturned(t *task, cause, err error) verdict {
 }
 
 var (
-	errNotCommitted = errors.New("the transaction that completed the job was not committed")
-	errNotKnown     = errors.New("whether the transaction that completed the job was committed is not known")
+	errNotCommitted = errors.New("the transaction in which the handler ended the job was not committed")
+	errNotKnown     = errors.New("whether the transaction in which the handler ended the job was committed is not known")
 )
 
-// judgeCompleted is the verdict on a run whose handler has marked the success itself, in a transaction of its own. Only
+// judgeCompleted is the verdict on a run whose handler has given the job its final status itself, in a transaction of its own. Only
 // the table knows whether that was committed.
 func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	err, job := t.run.err, &t.run.job
+	given := bridge.QueueJob.Ended(job)
 	row, errRead := p.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
@@ -173,19 +180,22 @@ func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 		v.doubt = t.row.ID
 		return v, false
 	case t.marked(row) && pending(row):
-		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == queue_job.JobStatusSuccess {
+		if job.Status == queue_job.JobStatusInit && err == nil || job.Status == given {
 			job.Status, err = queue_job.JobStatusInit, errors.Join(errNotCommitted, err)
 		}
 		v = p.judgeReturned(t, cause, err)
 		v.doubt = t.row.ID // the handler may have given up while its commit was under way
 		return v, false
-	case t.marked(row) && err != nil && status != queue_job.JobStatusSuccess:
+	case t.marked(row) && err != nil && (status != given || status == queue_job.JobStatusCancelled): // by somebody else, perhaps
 		return p.countsNoMore(t, row, err), true
 	case t.marked(row):
-		if err != nil {
+		if err != nil && given == queue_job.JobStatusSuccess {
 			p.process.Log.Warn(p.aboutRun(t), fmt.Sprintf("job was completed, and then its handler ended with an error: %v", err))
 		}
-		return verdict{status: status, written: status == queue_job.JobStatusSuccess}, true
+		if reason := bridge.QueueJob.EndReason(job); reason != "" && status == given {
+			t.run.err = errors.New(reason)
+		}
+		return verdict{status: status, written: status == given}, true
 	case err != nil:
 		return p.countsNoMore(t, row, err), true
 	default: // another holder's

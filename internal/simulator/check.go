@@ -290,7 +290,7 @@ func (j *judge) changedByOthers(h *history, c change) bool {
 	case retryJob:
 		j.retriedByHand(h, c)
 	case completeJob:
-		j.completed(h)
+		j.completed(h, queue_job.JobStatus(c.after.Status))
 	case byHand:
 		h.byHand = true
 		h.gone = c.after.history == nil

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -20,8 +22,11 @@ type completion struct {
 	takes time.Duration
 	back  bool // the transaction is rolled back
 
+	to   queue_job.JobStatus // what the job becomes
+
 	ends time.Time // zero: the transaction has not begun
 	ours bool
+	log  *store.Attempt // the row of the log; nil: none
 }
 
 var errRolledBack = errors.New("the transaction was rolled back")
@@ -37,13 +42,20 @@ func (l *link) drawCompletion(r *run) *completion {
 	if !w.weather.gentle && d.chance(200) {
 		longest = 3 * time.Second
 	}
-	return &completion{link: l, h: r.history, takes: d.between(100*time.Microsecond, longest), back: d.chance(200)}
+	c := &completion{link: l, h: r.history, takes: d.between(100*time.Microsecond, longest), back: d.chance(200), to: queue_job.JobStatusSuccess}
+	switch {
+	case d.chance(250):
+		c.to = queue_job.JobStatusFailed
+	case d.chance(150):
+		c.to = queue_job.JobStatusCancelled
+	}
+	return c
 }
 
 // complete is the handler's part. If the handler's context ends while the commit is under way, the transaction still
 // commits, or rolls back, as it was drawn.
 func (c *completion) complete(ctx context.Context, job *queue_job.Job) error {
-	if err := job.CompleteTx(ctx, c); err != nil {
+	if err := c.end(ctx, job); err != nil {
 		c.link.world.mu.Lock()
 		defer c.link.world.mu.Unlock()
 		c.back = true
@@ -62,6 +74,17 @@ func (c *completion) complete(ctx context.Context, job *queue_job.Job) error {
 		return errRolledBack
 	}
 	return nil
+}
+
+func (c *completion) end(ctx context.Context, job *queue_job.Job) error {
+	switch c.to {
+	case queue_job.JobStatusFailed:
+		return job.FailTx(ctx, c, "cannot be done")
+	case queue_job.JobStatusCancelled:
+		return job.CancelTx(ctx, c, "is not to be done")
+	default:
+		return job.CompleteTx(ctx, c)
+	}
 }
 
 // ExecContext and QueryContext make a completion an Executor, so that queue_job passes it on to FinishThrough.
@@ -86,9 +109,10 @@ func (l runs) SetProgress(context.Context, uint64, int64, int32, string) (bool, 
 func (l runs) SetResult(context.Context, uint64, int64, int32, string) (bool, error) {
 	return true, nil
 }
+func (l runs) Progress(context.Context, uint64) (string, error) { return "", nil }
 
 // FinishThrough is the statement inside the transaction. It locks the row.
-func (l runs) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
+func (l runs) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt int32, end store.End) (ours bool, err error) {
 	c := h.(*completion)
 	return send(ctx, l.link, completeJob, about{ids: []uint64{id}, term: term}, func() (bool, error) {
 		t := l.world.table
@@ -96,7 +120,7 @@ func (l runs) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term 
 			return false, nil
 		}
 		m := c.h.mark
-		c.ends, c.ours = time.Now().Add(c.takes), true
+		c.ends, c.ours, c.log = time.Now().Add(c.takes), true, end.Log
 		l.world.locked[id] = c.ends
 		time.AfterFunc(c.takes, func() { c.commit(id, m) })
 		return true, nil
@@ -112,19 +136,22 @@ func (c *completion) commit(id uint64, m *mark) {
 	c.link.apply(commitJob, about{ids: []uint64{id}}, nil, false, func() {
 		t := w.table
 		if j := t.find(id); j != nil && j.pending() && m != nil && c.h.mark == m && !c.back {
-			t.write([]*Job{j}, change{verb: completeJob, term: m.term}, func(j *Job) { j.setStatus(int32(queue_job.JobStatusSuccess)) })
+			if c.log != nil {
+				t.log(*c.log)
+			}
+			t.write([]*Job{j}, change{verb: completeJob, term: m.term}, func(j *Job) { j.setStatus(int32(c.to)) })
 		}
 	})
 }
 
-// completed is told that a run's own transaction has written its success.
-func (j *judge) completed(h *history) {
-	j.saw["completed by its handler"]++
+// completed is told that a run's own transaction has written how the job has ended.
+func (j *judge) completed(h *history, to queue_job.JobStatus) {
+	j.saw[fmt.Sprintf("%v by its handler", to)]++
 	h.final = true
 	if r := h.mark.run; r == nil {
 		j.accuse("%s was completed by a run that did not begin", h.name())
 	} else {
-		r.completed, r.wrote = time.Now(), queue_job.JobStatusSuccess
+		r.completed, r.wrote = time.Now(), to
 		r.written++
 	}
 	h.mark = nil

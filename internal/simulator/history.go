@@ -212,10 +212,12 @@ func (h *history) unlikely(key attemptKey, outcome string) string {
 		return "there was no such run"
 	case h.runs[i].cutOff:
 		return ""
+	case !h.runs[i].completed.IsZero():
+		if wrote := h.runs[i].wrote.String(); outcome != wrote {
+			return "its handler has made it " + wrote
+		}
 	case !h.runs[i].ended:
 		return "it never ended"
-	case !h.runs[i].completed.IsZero():
-		return "its handler completed the job"
 	case !h.runs[i].logged:
 		return "it came to " + h.runs[i].verdict.status.String()
 	}
@@ -288,7 +290,7 @@ func (j *judge) wroteFor(i *instance, hook string, settled queue_job.Settled) (*
 		r = j.runLike(i, hook, settled)
 	}
 	if r != nil && r.by == i && !r.completed.IsZero() {
-		return &r.hooks, queue_job.JobStatusSuccess
+		return &r.hooks, r.wrote
 	} else if r != nil && r.by == i && r.written > 0 {
 		return &r.hooks, r.wrote
 	}
@@ -356,11 +358,11 @@ func (j *judge) expectTold() {
 func (j *judge) expectTruth(r *run, f told) {
 	name := r.history.name()
 	switch {
-	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess &&
+	case !r.completed.IsZero() && f.Status != r.wrote &&
 		(f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
 		j.saw["told before the commit"]++ // at that time nobody can know
-	case !r.completed.IsZero() && f.Status != queue_job.JobStatusSuccess:
-		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had completed the job", r.attempt, name, f.Status)
+	case !r.completed.IsZero() && f.Status != r.wrote:
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had made it %v", r.attempt, name, f.Status, r.wrote)
 	case f.Dropped && r.written > 0:
 		j.accuse("OnFinished was told that attempt %d of %s is dropped, and it was written", r.attempt, name)
 	case f.Dropped:

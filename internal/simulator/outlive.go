@@ -1,6 +1,10 @@
 package simulator
 
-import "time"
+import (
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
 
 // A handler completes its job and goes on. Its row says nothing of it any more, but it has the slot of its key, wherever the lease goes.
 
@@ -64,7 +68,7 @@ func (b *behaviour) outlive(r *run, l *link) *completion {
 		return nil
 	}
 	b.takes, b.ends = 0, endsWell
-	return &completion{link: l, h: r.history, takes: time.Millisecond}
+	return &completion{link: l, h: r.history, takes: time.Millisecond, to: queue_job.JobStatusSuccess}
 }
 
 // outlivesAKey reports whether the handler of a run has a slot of a key, and its row does not say so any more.

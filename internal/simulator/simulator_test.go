@@ -171,7 +171,7 @@ func simulateAll(t *testing.T, seeds uint64) {
 	if seeds < 1000 {
 		return
 	}
-	for _, what := range []string{"completed by its handler", "cancelled in flight", "retried by hand", "retried while its handler runs under a rest", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "tell keys of a rest", "cut off by a stop",
+	for _, what := range []string{"success by its handler", "failed by its handler", "cancelled by its handler", "cancelled in flight", "retried by hand", "retried while its handler runs under a rest", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "tell keys of a rest", "cut off by a stop",
 		"mark that arrives when its lease has moved", "key whose handler outlives its row, as the lease moves", "unique key taken", "unique key given back", "retry of a job whose key is taken", "restored with other parameters",
 		"broken lease under which jobs run", "lease broken by a transaction of seconds", "renewal beside a locked lease", "lost after its lease was broken", "row of a long backlog that the loader may have passed", "job of a long backlog that is changed in memory", "awake in time by a look at the table"} {
 		if saw.count[what] == 0 {

@@ -30,11 +30,37 @@ func (s *Store) setText(ctx context.Context, column string, id uint64, term int6
 	return len(rows) > 0 && rows[0].Attempts == attempt, err
 }
 
+// End is how a run ends in a transaction of its handler.
+type End struct {
+	Status int32    // a final one
+	Result *string  // nil: the column stays as it is
+	Log    *Attempt // the row of the log; nil: none
+}
+
 // FinishThrough settles one row as [Final] through another handle, which is the caller's transaction. If another
 // process is about to mark the row, it waits until that transaction ends.
-func (s *Store) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt, status int32) (ours bool, err error) {
-	n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})
+func (s *Store) FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt int32, end End) (ours bool, err error) {
+	through := s.Through(h)
+	if end.Result != nil { // which needs a row that is not final yet
+		if ours, err := through.SetResult(ctx, id, term, attempt, *end.Result); err != nil || !ours {
+			return ours, err
+		}
+	}
+	n, err := through.Settle(ctx, []uint64{id}, Final{term, attempt, end.Status})
+	if err == nil && n > 0 && end.Log != nil {
+		err = through.LogAttempts(ctx, []Attempt{*end.Log})
+	}
 	return n > 0, err
+}
+
+// Progress reads the text that [Store.SetProgress] has written, of whichever run; empty: none, or the row is gone.
+func (s *Store) Progress(ctx context.Context, id uint64) (text string, err error) {
+	texts, err := conn.Read(ctx, s, conn.Column[string],
+		s.FromPrimary(fmt.Sprintf("SELECT COALESCE(progress, '') FROM %s %s WHERE id = ?", s.Tables.Jobs, s.ByPrimary)), id)
+	if len(texts) > 0 {
+		text = texts[0]
+	}
+	return text, conn.Wrap("read progress", err)
 }
 
 // Standing is how a row stands: what [Store.Standings] reads. A NULL status reads as 0.

@@ -168,8 +168,9 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"TypeNames":        func(ctx context.Context, s *record.Store) { _, _ = s.TypeNames(ctx, []int32{7, 8}) },
 	"TypeLeases":       func(ctx context.Context, s *record.Store) { _, _ = s.TypeLeases(ctx, 3600) },
 	"FinishThrough": func(ctx context.Context, s *record.Store) {
-		_, _ = s.FinishThrough(ctx, s.Handle().(conn.Handle), 1, 9, 2, 1)
+		_, _ = s.FinishThrough(ctx, s.Handle().(conn.Handle), 1, 9, 2, store.End{Status: 1})
 	},
+	"Progress":    func(ctx context.Context, s *record.Store) { _, _ = s.Progress(ctx, 1) },
 	"Paused":      func(ctx context.Context, s *record.Store) { _, _ = s.Paused(ctx) },
 	"SetProgress": func(ctx context.Context, s *record.Store) { _, _ = s.SetProgress(ctx, 1, 9, 2, "half way") },
 	"SetResult":   func(ctx context.Context, s *record.Store) { _, _ = s.SetResult(ctx, 1, 9, 2, "done") },

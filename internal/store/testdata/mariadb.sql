@@ -1174,6 +1174,13 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
+-- Progress
+SELECT *
+FROM (SELECT COALESCE(progress, '')
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id = ?) AS latest
+FOR UPDATE; -- with 1
+
 -- ReleaseLease
 /*M!
 SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)

@@ -1206,6 +1206,13 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
+-- Progress
+SELECT *
+FROM (SELECT COALESCE(progress, '')
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id = ?) AS latest
+FOR UPDATE; -- with 1
+
 -- ReleaseLease
 /*M!
 SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked

@@ -1147,6 +1147,13 @@ FROM async_job_type_tab
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
+-- Progress
+WITH latest AS (SELECT COALESCE(progress, '')
+  FROM async_job_tab
+  WHERE id = $1) SELECT *
+FROM latest
+FOR UPDATE; -- with 1
+
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), LEAST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at)) + 61))

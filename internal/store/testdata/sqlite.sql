@@ -1068,6 +1068,11 @@ FROM async_job_type_tab INDEXED BY async_job_type_paused
 WHERE paused_at IS NOT NULL
 ORDER BY job_type;
 
+-- Progress
+SELECT COALESCE(progress, '')
+FROM async_job_tab NOT INDEXED
+WHERE id = ?; -- with 1
+
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = datetime(MAX(unixepoch(), MIN(unixepoch(), unixepoch(locked_at)) + 61), 'unixepoch')

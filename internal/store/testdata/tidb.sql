@@ -497,6 +497,11 @@ SELECT job_type
 FROM async_job_type_tab
 WHERE paused_at IS NOT NULL;
 
+-- Progress
+SELECT COALESCE(progress, '')
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id = ?; -- with 1
+
 -- ReleaseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
