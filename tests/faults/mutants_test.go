@@ -30,9 +30,9 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a completion without the term",
 		File: "internal/store/run.go",
-		Old:  `n, err := s.Through(h).Settle(ctx, []uint64{id}, Final{term, attempt, status})`,
-		New: `n, err := conn.Exec(ctx, s.Through(h),
-			fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.Tables.Jobs, status, id))`,
+		Old:  `n, err := through.Settle(ctx, []uint64{id}, Final{term, attempt, end.Status})`,
+		New: `n, err := conn.Exec(ctx, through,
+			fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.Tables.Jobs, end.Status, id))`,
 	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled", ""},
 	{mutant.Mutant{
 		Name: "no sweep",
