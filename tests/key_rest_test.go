@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,4 +190,50 @@ func moveLease(
 		return elsewhere && (move != "SetShards" || held == 2)
 	})
 	return over
+}
+
+// A batch has a thousand jobs. A column of MySQL and MariaDB has room for some 12,000 jobs and keys, and if all ids are even, as where
+// auto_increment_increment is 2, those that are written in two parts may all fall into one.
+func TestALeaseWithManyBatchesMovesAtOnceAndItsNextHolderKnowsAllTheirJobsAndKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		const n, batch = 9000, 1000
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		for from := 0; from < n; from += batch {
+			var rows []string
+			for i := range batch {
+				rows = append(rows, fmt.Sprintf("(%d, '{}', 1, 0, 1, 1, 1, 'k%d')", 2*(1+from+i), from+i))
+			}
+			execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time, job_key) VALUES "+strings.Join(rows, ", "))
+		}
+		var running atomic.Int64
+		end := make(chan struct{})
+		cfg := queue_job.Config{LockSecond: 60, BatchSize: batch, MaxPerKey: 1,
+			HandleBatchFunc: func(_ context.Context, list []*queue_job.Job) error {
+				running.Add(int64(len(list)))
+				<-end
+				return nil
+			}}
+		one := start(t, d.DB, cfg)
+		t.Cleanup(sync.OnceFunc(func() { close(end) }))
+		await(t, func() string { return fmt.Sprint(running.Load(), " jobs run") }, func() bool { return running.Load() == n })
+		began := time.Now()
+		moveLease(t, d, jobs, one, cfg, "HandOver")
+		if took := time.Since(began); took > 4*time.Second*slack {
+			t.Errorf("the lease has moved after %v: it was given away untold", took)
+		}
+		rests := column[string](t, d.DB, "SELECT lock_name FROM shedlock_tab WHERE lock_name LIKE 'rest-%'")
+		told, err := st.RestRuns(t.Context(), rests)
+		if err != nil || len(rests) != 1 || len(told) != 1 {
+			t.Fatal(rests, len(told), err)
+		}
+		keys := 0
+		for _, n := range told[rests[0]].Keys {
+			keys += n
+		}
+		if jobs := len(told[rests[0]].Jobs); jobs != n || keys != n {
+			t.Errorf("%d jobs are told, and %d keys", jobs, keys)
+		}
+	})
 }

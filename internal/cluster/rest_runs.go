@@ -61,7 +61,10 @@ func (c *Coordinator) writeRestRuns(ctx context.Context, s *seat, lease *keeper.
 			"the table does not take it", lease.Want.Name, jobs))
 		return nil
 	}
-	rows := max(told.rows, 1+max(jobs, keys)/store.RestRunsTogether)
+	rows := told.rows
+	if rows == 0 {
+		rows = store.RestRows(runs)
+	}
 	told.turn++
 	if err := c.process.Tables.RestRuns.WriteRestRuns(ctx, restOf(lease), rows, told.turn, runs); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 // somebody has cancelled and retried it. A key is written as a hash of four bytes, and a job as the last four bytes of its id. If two have
 // the same ones, the one waits for a handler of the other.
 
-// RestRunsTogether is how many runs one row holds: a TEXT of MySQL has room for some more.
-const RestRunsTogether = 5_000
+// restRowMax is how many bytes a row of a rest has at most. A TEXT of MySQL has room for 65,535; if the session is lax, it cuts off what is longer.
+const restRowMax = 60_000
 
 // Runs are what handlers have under a lease.
 type Runs struct {
@@ -40,32 +40,74 @@ func HashOfKey(key string) uint32 {
 	return h.Sum32()
 }
 
-// restRuns is the JSON of such a row. A hash says which of the rows has it.
+// restRuns is the JSON of such a row. Which row has a hash depends on nothing but the hash and the number of rows, so that whoever reads one row
+// before a turn and another one after it misses nothing.
 type restRuns struct {
 	Rows int    `json:"rows"`           // of this rest
 	Keys string `json:"keys"`           // base64 of hashes
 	Jobs string `json:"jobs,omitempty"` // the same; an older version writes none
 }
 
-// WriteRestRuns writes what handlers have under a rest. The number of rows is the same at each call for a rest, and the turn is larger than
-// at the call before: a statement that comes late changes nothing.
+// placed is a hash, and in which row it stands: its place is counted round and round.
+type placed struct{ hash, place uint32 }
+
+// placesOf places what handlers have. Equal hashes stand in different rows, one behind the other: all handlers may have one key. If one of them
+// ends, it is the last of these that is not written any more.
+func placesOf[T any](list []T, hashOf func(T) uint32) []placed {
+	places, before := make([]placed, len(list)), make(map[uint32]uint32, len(list))
+	for i, one := range list {
+		h := hashOf(one)
+		places[i] = placed{h, h + before[h]}
+		before[h]++
+	}
+	return places
+}
+
+// RestRows is how many rows [Store.WriteRestRuns] needs for what handlers have, and for all that they have later. It is one for some 11,000
+// jobs or keys. It depends on where the hashes fall: if all ids are even, two rows do as little as one.
+func RestRows(runs Runs) int {
+	const room = restRowMax - len(`{"rows":1000000,"keys":"","jobs":""}`) - len("====")
+	all := slices.Concat(placesOf(runs.Jobs, HashOfJob), placesOf(runs.Keys, HashOfKey))
+	rows := 1 + base64.RawStdEncoding.EncodedLen(4*len(all))/room
+	for ; rows < len(all); rows++ {
+		in := make([]int, rows)
+		for _, p := range all {
+			in[p.place%uint32(rows)]++
+		}
+		if base64.RawStdEncoding.EncodedLen(4*slices.Max(in)) <= room {
+			break
+		}
+	}
+	return rows
+}
+
+// WriteRestRuns writes what handlers have under a rest. The number of rows is the same at each call for a rest, see [RestRows], and the turn is
+// larger than at the call before: a statement that comes late changes nothing.
 func (s *Store) WriteRestRuns(ctx context.Context, rest string, rows int, turn int64, runs Runs) error {
-	jobs, keys := divided(runs.Jobs, HashOfJob, rows), divided(runs.Keys, HashOfKey, rows)
-	lines := make([]Line, rows)
-	states := make([]any, rows)
+	lines, states := make([]Line, rows), make([]any, rows)
+	told := restStates(rows, runs)
 	for i, name := range restRows(rest, rows) {
-		lines[i], states[i] = Line{Lease: name, Term: turn}, restRuns{rows, keys[i], jobs[i]}
+		lines[i], states[i] = Line{Lease: name, Term: turn}, told[i]
 	}
 	return conn.Wrap("tell the runs of a rest", s.writeLines(ctx, lines, states))
 }
 
+// restStates is what a number of rows say of what handlers have.
+func restStates(rows int, runs Runs) []restRuns {
+	jobs, keys := divided(placesOf(runs.Jobs, HashOfJob), rows), divided(placesOf(runs.Keys, HashOfKey), rows)
+	states := make([]restRuns, rows)
+	for i := range states {
+		states[i] = restRuns{rows, keys[i], jobs[i]}
+	}
+	return states
+}
+
 // divided writes hashes for a number of rows.
-func divided[T any](list []T, hashOf func(T) uint32, rows int) []string {
+func divided(places []placed, rows int) []string {
 	hashes, texts := make([][]byte, rows), make([]string, rows)
-	for _, one := range list {
-		h := hashOf(one)
-		i := h % uint32(rows)
-		hashes[i] = binary.BigEndian.AppendUint32(hashes[i], h)
+	for _, p := range places {
+		i := p.place % uint32(rows)
+		hashes[i] = binary.BigEndian.AppendUint32(hashes[i], p.hash)
 	}
 	for i := range hashes {
 		texts[i] = base64.RawStdEncoding.EncodeToString(hashes[i])

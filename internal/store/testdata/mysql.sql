@@ -1659,7 +1659,7 @@ ON DUPLICATE KEY UPDATE told_at = IF(term <=
   VALUES(told_at), told_at), state = IF(term <=
   VALUES(term),
   VALUES(state), state), term = GREATEST(term,
-  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\",\"jobs\":\"AAAABQ\"}"
+  VALUES(term)); -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLA\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5eQMKSw\",\"jobs\":\"AAAABQ\"}"
 
 -- WriteSettings
 SELECT *

@@ -1605,7 +1605,7 @@ INSERT INTO async_job_now_tab (lock_name, term, told_at, state)
 VALUES ($1, $2, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3), ($4, $5, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $6)
 ON CONFLICT (lock_name) DO UPDATE
 SET term = excluded.term, told_at = excluded.told_at, state = excluded.state
-WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLOQMKSw\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5Q\",\"jobs\":\"AAAABQ\"}"
+WHERE async_job_now_tab.term <= excluded.term; -- with "rest-7-64", 1, "{\"rows\":2,\"keys\":\"5AwpLA\",\"jobs\":\"AAAABg\"}", "rest-7-64+1", 1, "{\"rows\":2,\"keys\":\"5wwt5eQMKSw\",\"jobs\":\"AAAABQ\"}"
 
 -- WriteSettings
 WITH latest AS (SELECT job_type, COALESCE(settings, '') AS settings, COALESCE(told_at, 0) AS told_at
