@@ -42,11 +42,17 @@ func TestAHandlerEndsItsJobInItsOwnTransactionHoweverItEnds(t *testing.T) {
 		reason string
 		dead   bool
 	}{
-		"FailTx": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error { return job.FailTx(ctx, tx, reason) },
+		"FailTx": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error {
+			return job.FailTx(ctx, tx, reason)
+		},
 			queue_job.JobStatusFailed, "", reason, true},
-		"CancelTx": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error { return job.CancelTx(ctx, tx, reason) },
+		"CancelTx": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error {
+			return job.CancelTx(ctx, tx, reason)
+		},
 			queue_job.JobStatusCancelled, "", reason, false},
-		"CancelTx without a reason": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error { return job.CancelTx(ctx, tx, "") },
+		"CancelTx without a reason": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error {
+			return job.CancelTx(ctx, tx, "")
+		},
 			queue_job.JobStatusCancelled, "", "", false},
 		"CompleteTx with a result": {func(ctx context.Context, job *queue_job.Job, tx queue_job.Executor) error {
 			return job.CompleteTx(ctx, tx, queue_job.Result("42"))
@@ -130,7 +136,9 @@ func TestAnEndInATransactionIsRefusedThatSaysTooLittleOrTooMuch(t *testing.T) {
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			for _, end := range []func(queue_job.Executor) error{
 				func(tx queue_job.Executor) error { return job.FailTx(ctx, tx, " ") },
-				func(tx queue_job.Executor) error { return job.CompleteTx(ctx, tx, queue_job.Result(strings.Repeat("x", 1025))) },
+				func(tx queue_job.Executor) error {
+					return job.CompleteTx(ctx, tx, queue_job.Result(strings.Repeat("x", 1025)))
+				},
 				func(tx queue_job.Executor) error { return job.FailTx(ctx, d.DB, "no transaction") },
 			} {
 				told <- endIn(ctx, t, d, false, end)

@@ -22,7 +22,7 @@ type completion struct {
 	takes time.Duration
 	back  bool // the transaction is rolled back
 
-	to   queue_job.JobStatus // what the job becomes
+	to queue_job.JobStatus // what the job becomes
 
 	ends time.Time // zero: the transaction has not begun
 	ours bool
