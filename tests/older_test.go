@@ -355,6 +355,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"WriteTenures":  st.WriteTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 1, Owner: "me", Taken: 1000}}),
 		"ExpireTenures": st.ExpireTenures(ctx, []record.Tenure{{Lease: "job-7", Term: 2, Taken: 2000}}),
 		"Tenures":       ignoring(operate.LeaseHistory(ctx, jobs, pool, operate.TenureFilter{JobTypes: []int32{jobType}})),
+		"burials":       ignoring(st.Tenures(ctx, record.TenureFilter{Buried: []string{"000000000000"}, Before: 1000, Most: 9})),
 		"DropTenures":   st.DropTenures(ctx, 1000),
 		"Instances":     ignoring(jobs.Instances(ctx, pool)),
 		"HandOver":      handOverOf(t, st, jobs, pool),

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -22,15 +24,30 @@ func (c *Coordinator) bury(ctx context.Context, seen []store.Seen) (again bool) 
 		defer cancel()
 	}
 	buried, err := c.process.Keeper.Bury(ctx, seen)
-	if len(buried) > 0 {
-		c.process.Log.Warn(c.process.About, fmt.Sprintf("not heard of, and buried: %s; others take their leases, and what they may still run is left "+
-			"alone until those would have ended", strings.Join(buried, ", ")))
-	}
+	c.tellBurials(buried)
 	if again = len(buried) > 0; err == nil && !again {
 		again, err = c.process.Keeper.Evict(ctx, seen)
 	}
 	c.process.Errlog.On(c.process.Life, "take the leases of the dead", err)
 	return again
+}
+
+// tellBurials tells the log whom this instance has buried, and has it written down.
+func (c *Coordinator) tellBurials(buried []keeper.Burial) {
+	if len(buried) == 0 {
+		return
+	}
+	const precisely = 100 * time.Millisecond
+	who, now := make([]string, len(buried)), c.process.Clock.Now()
+	for i, b := range buried {
+		c.process.LeaseLog.Buried(b, now)
+		id, _ := share.ParseLife(b.Life)
+		silent := time.Duration(max(0, now-b.Beat)) * time.Millisecond
+		who[i] = fmt.Sprintf("%s (%s), not heard of for %v", share.Readable(b.Owner), id, silent.Round(precisely))
+	}
+	c.process.Log.Warn(c.process.About, fmt.Sprintf("buried %s; others take the leases, and what may still run under them is left alone until "+
+		"they would have ended; if that process was alive: it was frozen, or could not write to shedlock_tab each second; its own log says which",
+		strings.Join(who, "; ")))
 }
 
 // heedBurial has the seats give up the leases of a life that is over: others take them, and what runs under them runs on.

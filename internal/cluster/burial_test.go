@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -111,6 +113,39 @@ func TestWhatTheDeadHaveHoldsUpNothingElse(t *testing.T) {
 		began := time.Now()
 		if again := c.bury(ctx, seen); again || seen[1].Free || ctx.Err() != nil || time.Since(began) == 0 {
 			t.Errorf("again: %v, after %v; the lease of the dead: %+v", again, time.Since(began), seen[1])
+		}
+	})
+}
+
+// log keeps what is written.
+type log struct {
+	logger.QueueLog
+	lines []string
+}
+
+func (l *log) Warn(_ context.Context, text string) { l.lines = append(l.lines, text) }
+
+// burials notes who was buried.
+type burials struct {
+	LeaseLog
+	all []keeper.Burial
+}
+
+func (b *burials) Buried(of keeper.Burial, _ int64) { b.all = append(b.all, of) }
+
+func TestWhoeverBuriesSaysWhomAfterWhichSilenceAndWhatToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, said, noted := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7}), &log{}, &burials{}
+		c.process.Log, c.process.LeaseLog = said, noted
+		c.tellBurials(nil)
+		b := keeper.Burial{Life: share.Life("bbbbbbbbbbbb"), Owner: "shop@other/1#bbbbbbbbbbbb.0100010", Term: 1, Beat: c.process.Clock.Now() - 2640}
+		c.tellBurials([]keeper.Burial{b, {Life: share.Life("cccccccccccc"), Owner: "shop@third/2#cccccccccccc.0100010", Beat: b.Beat}})
+		if len(said.lines) != 1 || !strings.Contains(said.lines[0], "buried shop@other/1 (bbbbbbbbbbbb), not heard of for 2.6s; shop@third/2 (cccccccccccc), not heard") ||
+			!strings.Contains(said.lines[0], "if that process was alive: ") {
+			t.Errorf("%q", said.lines)
+		}
+		if len(noted.all) != 2 || noted.all[0] != b {
+			t.Errorf("%+v", noted.all)
 		}
 	})
 }

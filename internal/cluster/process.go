@@ -75,10 +75,11 @@ type Hears struct {
 	Taken     func(working context.Context) // leases of types were taken, and their members know
 }
 
-// LeaseLog notes who gets a lease and how it ends.
+// LeaseLog notes who gets a lease and how it ends, and who was buried.
 type LeaseLog interface {
 	Taken(m Member, lease *keeper.Lease)
 	Ended(lease *keeper.Lease, how string, at int64)
+	Buried(b keeper.Burial, at int64)
 }
 
 // Members makes members.

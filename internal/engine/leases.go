@@ -46,6 +46,11 @@ func (n *leaseNews) Ended(lease *keeper.Lease, how string, at int64) {
 	n.log.Ended(lease.Want.Name, lease.Term, how, at)
 }
 
+// Buried writes down that this instance has buried another one.
+func (n *leaseNews) Buried(b keeper.Burial, at int64) {
+	n.log.Buried(b.Life, b.Term, b.By, b.Beat, at)
+}
+
 // leaseCounts counts, by job type, how many leases this process has taken and no longer has, since it started.
 type leaseCounts struct {
 	mu     sync.Mutex

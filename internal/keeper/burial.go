@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -55,13 +54,22 @@ func (k *Keeper) Silent() (in time.Duration, any bool) {
 	return in, any
 }
 
+// Burial says that this instance has buried another one.
+type Burial struct {
+	Life, Owner string // the row, and whose life it was
+	Term        int64  // of the row: until when the last beat counted, in unix milliseconds of the database's clock
+	Beat        int64  // when that beat came, the same
+	By          string // the owner of this instance's own life
+}
+
 // Bury heeds what a look has shown of the lives of others. It buries an instance if its last beat counts no more, by this process's clock as well as
-// by the database's, and if this instance's own beats are answered: otherwise the table cannot be written, and nobody can be heard of. It returns the
-// names of the instances that it has buried; then another look shows what they had.
-func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []string, err error) {
+// by the database's, and if this instance's own beats are answered: otherwise the table cannot be written, and nobody can be heard of. It returns
+// whom it has buried; then another look shows what they had.
+func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []Burial, err error) {
 	now := time.Now()
 	prompt, late := k.pulse.promptFor(now)
 	k.silence.heed(k.id, seen, now, late)
+	k.census.count(seen, &k.silence)
 	if k.pulse.beats == nil {
 		return nil, nil
 	}
@@ -84,7 +92,8 @@ func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []string, 
 		}
 		delete(k.silence.of, id)
 		if is {
-			buried = append(buried, fmt.Sprintf("%s (%s)", share.Readable(u.owner), id))
+			k.census.burials.Add(1)
+			buried = append(buried, Burial{Life: row.Name, Owner: u.owner, Term: u.term, Beat: u.term - int64(row.Running), By: k.pulse.now.Load().owner})
 		}
 	}
 	return buried, nil

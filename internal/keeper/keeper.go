@@ -197,6 +197,7 @@ type Keeper struct {
 	parted  map[string]string // the owners of rests that others may write though nothing runs any more, by their names; guarded by mu
 	pulse   pulse
 	silence silence
+	census  census
 
 	turns chan struct{} // of those who give leases back
 

@@ -318,6 +318,7 @@ func (k *Keeper) end(f *life) {
 		return
 	}
 	k.pulse.diedAt.Store(time.Now().UnixNano())
+	k.census.died.Add(1)
 	k.mu.Lock()
 	for _, l := range k.held {
 		if l.starts.life == f && l.row == l.Want.Name && l.maybe == "" {

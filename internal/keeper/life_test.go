@@ -162,11 +162,11 @@ func (p *process) take(w *world, name string, lock time.Duration) *keeper.Lease 
 }
 
 // look looks, and does what the coordinator does about those that are not heard of. It returns who was buried.
-func (p *process) look(w *world) (buried []string) {
+func (p *process) look(w *world) (buried []keeper.Burial) {
 	w.Helper()
 	for range 3 {
 		fleet, err := p.Look(w.Context(), share.Prefixes)
-		var some []string
+		var some []keeper.Burial
 		if err == nil {
 			some, err = p.Bury(w.Context(), fleet.Leases)
 		}
@@ -222,6 +222,39 @@ func TestWhoeverIsNotHeardOfIsBuriedAndWhatItMayRunKeepsItsTerm(t *testing.T) {
 		next := y.take(w, "job-1", lock)
 		w.expect(next != nil && next.MayStart() && next.Term > l.Term, "nobody can take it")
 		w.expect(l.Context().Err() == nil, "what runs under it was cut off")
+	})
+}
+
+// Whoever is to read it later has to know who it was, by whom, and since when nobody had heard of it.
+func TestABurialNamesWhoItWasAndWhenItWasHeardOfLast(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, y := w.run("a"), w.run("b")
+		l := x.take(w, "job-1", lock)
+		y.take(w, "job-2", lock)
+		y.watch(w, 5*time.Second)
+		c := y.Census()
+		w.expect(c.Lives && c.SinceBeat <= 1100*time.Millisecond && c.Heard == 2 && c.Silent+c.Buried == 0 && c.Burials+c.Died == 0, "all are alive: %+v", c)
+		x.end()
+		began, silent := time.Now(), 0
+		last, _ := w.table.Lease(share.Life(x.ID()))
+		var buried []keeper.Burial
+		for len(buried) == 0 && time.Since(began) < lock {
+			time.Sleep(450 * time.Millisecond)
+			buried = y.look(w)
+			silent = max(silent, y.Census().Silent)
+		}
+		if len(buried) != 1 {
+			w.Fatalf("%+v", buried)
+		}
+		b := buried[0]
+		w.expect(b.Life == share.Life(x.ID()) && share.OwnerOf(b.Owner).Instance == x.ID() && share.OwnerOf(b.By).Instance == y.ID(), "the burial is %+v", b)
+		w.expect(b.Term == last.Term && b.Beat == last.Term-int64(last.Running) && last.Running == 2500, "the burial is %+v, of %+v", b, last)
+		now, _ := w.table.Lease(share.Life(x.ID()))
+		w.expect(now.Since >= last.Term/1000 && now.Since > last.Since, "it was buried at %d, and its last beat counted until %d", now.Since, last.Term)
+		y.look(w)
+		c = y.Census()
+		w.expect(silent == 1 && c.Heard == 1 && c.Silent == 0 && c.Buried == 1 && c.Burials == 1 && c.Died == 0, "silent were %d; then %+v", silent, c)
+		w.expect(l.Context().Err() == nil && x.Census().Died == 0, "it cannot know: %+v", x.Census())
 	})
 }
 

@@ -26,6 +26,10 @@ const (
 	Asked    = "asked"    // it was given to an instance that asked for it
 	Lost     = "lost"     // its holder came to know that somebody else may have it
 	Expired  = "expired"  // its holder has not said that it ended
+
+	// Buried is how the life of an instance ended of which nobody had heard. Of that, there is a row of its own: its lease and term are those of
+	// the row of the life, it was taken at the last beat and ended with the burial, and its holder is whoever buried the instance.
+	Buried = "buried"
 )
 
 // tenuresTogether is how many tenures one statement is about.
@@ -78,16 +82,26 @@ func (s *Store) ExpireTenures(ctx context.Context, taken []Tenure) error {
 
 // TenureFilter says which tenures [Store.Tenures] reads.
 type TenureFilter struct {
-	Types        []int32 // their leases; none: all leases
-	From, Before int64   // unix milliseconds: tenures of which some part lies in this span
-	Most         int     // the last of them
+	Types        []int32  // their leases; none: all leases …
+	Buried       []string // … but if instances are named, their burials
+	From, Before int64    // unix milliseconds: tenures of which some part lies in this span
+	Most         int      // the last of them
 }
 
 // Tenures reads tenures, the latest first. It may be asked of a replica.
 func (s *Store) Tenures(ctx context.Context, f TenureFilter) ([]Tenure, error) {
 	args := s.Arguments()
 	condition := fmt.Sprintf("taken_at < %s AND (ended_at IS NULL OR ended_at >= %s)", args.Number(f.Before), args.Number(f.From))
-	if len(f.Types) > 0 {
+	switch {
+	case len(f.Buried) > 0:
+		var names []string
+		for _, instance := range f.Buried {
+			names = append(names, args.Value("live-"+instance))
+		}
+		condition += " AND lock_name IN (" + strings.Join(names, ", ") + ")"
+	case len(f.Types) == 0:
+		condition += " AND lock_name LIKE 'job-%'"
+	default:
 		var names []string
 		for _, t := range f.Types {
 			name := fmt.Sprintf("job-%d", t)

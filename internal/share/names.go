@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // shard is the end of a lease's name: the whole, the job type, the shard.
@@ -55,6 +56,12 @@ func ParseLife(name string) (instance string, ok bool) {
 
 // Buried, in the place of what runs in the row of a life, says that the life is over. The same number stands in store.Buried.
 const Buried = -2
+
+// UnheardAfter is how long after its last beat nobody wonders about an instance: one comes each second, but for a late answer now and then.
+const UnheardAfter = 1500 * time.Millisecond
+
+// IsOver reports whether what stands in the place of what runs, in the row of a life, says that the life is over.
+func IsOver(running int) bool { return running <= Buried }
 
 // Asking is the name of the lease that asks for a lease.
 func Asking(lease string) string { return "want-" + strings.TrimPrefix(lease, "job-") }

@@ -176,7 +176,7 @@ func (t *Table) Bury(ctx context.Context, name, owner string, term, seconds int6
 		if !there || t.locked(name) || l.Owner != owner || l.Running < 0 || l.Term != term || l.Term > t.clock().UnixMilli() {
 			return false, nil
 		}
-		l.Running, l.Until = store.Buried, max(l.Until, t.nowRounded()+seconds)
+		l.Running, l.Since, l.Until = store.Buried, t.now(), max(l.Until, t.nowRounded()+seconds)
 		t.leases[name] = l
 		return true, nil
 	})
@@ -216,6 +216,7 @@ func (j *judge) hasBuried(name string) {
 	at := slices.IndexFunc(w.instances, func(i *instance) bool { return share.Life(i.id()) == name })
 	i := w.instances[at]
 	j.buried[i] = append(j.buried[i], time.Now())
+	j.showBuried(i)
 	if i.up {
 		j.saw["burial of an instance that is alive"]++
 	}

@@ -12,6 +12,7 @@ import (
 //
 //	lock_name   live-<instance>
 //	locked_by   who began this life: the leases of the life are taken later
+//	locked_at   when it began; of a life that is over, when somebody has ended it
 //	term        until when the instance may start jobs, in milliseconds of the database's clock
 //	running     for how many milliseconds that beat counts; Buried: this life is over
 //	layout      the number of that beat: one that arrives late changes nothing
@@ -71,7 +72,8 @@ func (s *Store) hasBeaten(ctx context.Context, name, owner string, number int64)
 // many seconds at least. It reports whether it has done so. If somebody has locked the row, as a beat does, it does nothing.
 func (s *Store) Bury(ctx context.Context, name, owner string, term, seconds int64) (buried bool, err error) {
 	until := s.Timestamp(fmt.Sprintf("%s(%s, %s + %d)", s.Greatest, s.Unix("lock_until"), s.LeaseRounded, seconds))
-	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("running = %d, lock_until = %s", Buried, until), nil,
+	set := fmt.Sprintf("running = %d, locked_at = %s, lock_until = %s", Buried, s.Timestamp(s.LeaseNow), until)
+	n, err := s.updateLeases(ctx, []string{name}, set, nil,
 		fmt.Sprintf("locked_by = ? AND running >= 0 AND term = %d AND term <= %s", term, s.LeaseMillis), owner)
 	return n > 0, conn.Wrap("bury", err)
 }

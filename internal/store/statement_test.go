@@ -159,6 +159,9 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"Tenures of": func(ctx context.Context, s *record.Store) {
 		_, _ = s.Tenures(ctx, record.TenureFilter{Types: []int32{7}, From: 1000, Before: 2000, Most: 100})
 	},
+	"Tenures of the buried": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Tenures(ctx, record.TenureFilter{Buried: []string{"0123456789ab", "ba9876543210"}, From: 1000, Before: 2000, Most: 100})
+	},
 	"DropTenures":      func(ctx context.Context, s *record.Store) { _ = s.DropTenures(ctx, 1000) },
 	"HaveWork":         func(ctx context.Context, s *record.Store) { _, _ = s.HaveWork(ctx, []int32{7, 8}) },
 	"HaveWork, of all": func(ctx context.Context, s *record.Store) { _, _ = s.HaveWork(ctx, nil) },

@@ -81,6 +81,17 @@ func (l *LeaseLog) Ended(lease string, term int64, how string, now int64) {
 	ground.Signal(l.came)
 }
 
+// Buried notes that the life of an instance has ended, by whom, and when it was heard of last.
+func (l *LeaseLog) Buried(life string, term int64, by string, heard, now int64) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.note(tenureName{life, term}, record.Tenure{Lease: life, Term: term, Owner: by, Taken: heard, Ended: now, How: record.Buried})
+	l.mu.Unlock()
+	ground.Signal(l.came)
+}
+
 func (l *LeaseLog) note(name tenureName, t record.Tenure) {
 	l.fresh = true
 	if _, there := l.news[name]; there || len(l.news) < newsMax {

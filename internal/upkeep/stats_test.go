@@ -295,6 +295,22 @@ func TestWhatBefellALeaseIsWrittenAgainSoonIfAStatementFails(t *testing.T) {
 	})
 }
 
+func TestABurialIsWrittenSoonAndAgainIfTheStatementFails(t *testing.T) {
+	withStats(t, func(t *testing.T, a *annals, i *instance, _ func()) {
+		pass(time.Second)
+		a.take()
+		a.fail(1)
+		now := i.clock.Now()
+		i.leaseLog.Buried("live-0123456789ab", 99, "shop@other/1", now-2600, now)
+		pass(2*time.Second + historyAgain)
+		want := record.Tenure{Lease: "live-0123456789ab", Term: 99, Owner: "shop@other/1", Taken: now - 2600, Ended: now, How: record.Buried}
+		if got := a.tenures[tenureName{"live-0123456789ab", 99}]; got != want || a.take() != 2 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		(*LeaseLog)(nil).Buried("live-0123456789ab", 99, "shop@other/1", now-2600, now) // nobody writes it down
+	})
+}
+
 func TestTheHistoryGoesOnAfterTheClockWasFarAhead(t *testing.T) {
 	withStats(t, func(t *testing.T, a *annals, i *instance, stop func()) {
 		l, want := i.line(0), int64(0)

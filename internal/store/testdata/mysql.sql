@@ -240,7 +240,7 @@ SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(t
   WHERE lock_name IN (?)
   LIMIT 1000000
   FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
-SET running = -2, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+SET running = -2, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
 WHERE locked_by = ?
   AND running >= 0
   AND term = 9
@@ -1600,6 +1600,7 @@ SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
 WHERE taken_at < 2000
   AND (ended_at IS NULL OR ended_at >= 1000)
+  AND lock_name LIKE 'job-%'
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100;
 
@@ -1611,6 +1612,15 @@ WHERE taken_at < 2000
   AND (lock_name = ? OR lock_name LIKE ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "job-7", "job-7/%"
+
+-- Tenures of the buried
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+  AND lock_name IN (?, ?)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
 
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately

@@ -218,7 +218,7 @@ WHERE lock_name = $1
 
 -- Bury
 UPDATE shedlock_tab
-SET running = -2, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+SET running = -2, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
 WHERE lock_name = ANY(ARRAY(SELECT lock_name
     FROM shedlock_tab
     WHERE lock_name IN ($1)
@@ -1553,6 +1553,7 @@ SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
 WHERE taken_at < $1
   AND (ended_at IS NULL OR ended_at >= $2)
+  AND lock_name LIKE 'job-%'
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with 2000, 1000
 
@@ -1564,6 +1565,15 @@ WHERE taken_at < $1
   AND (lock_name = $3 OR lock_name LIKE $4)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with 2000, 1000, "job-7", "job-7/%"
+
+-- Tenures of the buried
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < $1
+  AND (ended_at IS NULL OR ended_at >= $2)
+  AND lock_name IN ($3, $4)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with 2000, 1000, "live-0123456789ab", "live-ba9876543210"
 
 -- TypeLeases
 SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately

@@ -182,7 +182,7 @@ WHERE lock_name = ?
 
 -- Bury
 UPDATE shedlock_tab
-SET running = -2, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+SET running = -2, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
 WHERE lock_name IN (?)
   AND locked_by = ?
   AND running >= 0
@@ -1425,6 +1425,7 @@ SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
 WHERE taken_at < 2000
   AND (ended_at IS NULL OR ended_at >= 1000)
+  AND lock_name LIKE 'job-%'
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100;
 
@@ -1436,6 +1437,15 @@ WHERE taken_at < 2000
   AND (lock_name = ? OR lock_name LIKE ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "job-7", "job-7/%"
+
+-- Tenures of the buried
+SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
+FROM async_job_lease_log_tab
+WHERE taken_at < 2000
+  AND (ended_at IS NULL OR ended_at >= 1000)
+  AND lock_name IN (?, ?)
+ORDER BY taken_at DESC, lock_name, term DESC
+LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
 
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately

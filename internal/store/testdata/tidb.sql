@@ -112,7 +112,7 @@ WHERE lock_name = ?
 
 -- Bury
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
-SET running = -2, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+SET running = -2, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
 WHERE lock_name IN (?)
   AND locked_by = ?
   AND running >= 0
