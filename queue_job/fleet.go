@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 )
@@ -66,7 +68,7 @@ type Instance struct {
 	// Host is the name of the machine, and Process the number of the process on it.
 	Host    string
 	Process int
-	// Since is when the instance came. Until is when it counts as dead if it does not renew that.
+	// Since is when the instance came; zero: it is buried, and its row has ended. Until is when it counts as dead if it does not renew that.
 	Since, Until time.Time
 	// Leases are the names of the leases that the instance holds, in the order of the job types.
 	Leases []string
@@ -74,6 +76,18 @@ type Instance struct {
 	Running int
 	// Leaving: the instance's Runner is about to stop, and gives its leases to the others.
 	Leaving bool
+	// HeardOf is when the others heard of the instance last. One that has leases says each second that it is alive (a beat), and by that it may
+	// start jobs until StartsUntil. Whoever is not heard of until then is buried by others: they take its leases, and start the jobs that wait.
+	// Both are zero if it has no lease that can be taken so: if LockSecond is less than 4, for instance, or on SQLite.
+	HeardOf, StartsUntil time.Time
+	// RunsUntil is until when what runs on the instance is left alone if it is not heard of any more: then the last of its leases has ended,
+	// and of what remains of those that it had. Then such jobs count as lost, and run again. Zero: it has none.
+	RunsUntil time.Time
+	// Buried is when another instance has buried this one. Zero: nobody has, or it was heard of again since. BuriedBy is the service, host and
+	// process of the other one; empty: it is not known, as in the first second. If Buried is set, HeardOf is zero as long as BuriedBy is empty,
+	// and StartsUntil has been.
+	Buried   time.Time
+	BuriedBy string
 	// DrainedUntil is until when the instance is to have no leases, see [Jobs.Drain]. Zero: it has its part of them.
 	DrainedUntil time.Time
 }
@@ -88,8 +102,8 @@ type Fleet struct {
 	Instances []Instance
 }
 
-// Fleet reads three small tables, in three statements; as long as no instance has ever run, a fourth asks for the time. Use it instead of
-// the single verbs if you want to see more than one of them, often.
+// Fleet reads three small tables, in three statements; as long as no instance has ever run, a fourth asks for the time, and if one is buried,
+// a fourth asks who has done that. Use Fleet instead of the single verbs if you want to see more than one of them, often.
 func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 	rows, now, err := j.holdings(ctx, ex, "fleet")
 	if err != nil {
@@ -116,6 +130,9 @@ func (j *Jobs) Fleet(ctx context.Context, ex Executor) (*Fleet, error) {
 		return nil, err
 	}
 	f.Lines = linesOf(told, rows)
+	if err := j.nameBuriers(ctx, ex, f.Instances); err != nil {
+		return nil, err
+	}
 	return f, nil
 }
 
@@ -150,14 +167,44 @@ func (j *Jobs) Leases(ctx context.Context, ex Executor) ([]Lease, error) {
 
 // Instances returns the instances that are there, in the order of service, host and process, and what each of them has: its leases
 // and how many handlers run. Use it to see how evenly the job types are shared out, and which instances are about to stop. An
-// instance that has died is in the result until its leases end. Instances reads what [Jobs.Leases] reads.
+// instance that has died is in the result until its leases end. Instances reads the lease table once, and if an instance is buried, who has
+// done that.
 func (j *Jobs) Instances(ctx context.Context, ex Executor) ([]Instance, error) {
 	rows, _, err := j.holdings(ctx, ex, "instances")
 	if err != nil {
 		return nil, err
 	}
-	return instancesOf(rows), nil
+	instances := instancesOf(rows)
+	if err := j.nameBuriers(ctx, ex, instances); err != nil {
+		return nil, err
+	}
+	return instances, nil
 }
+
+// nameBuriers says of instances that are buried who has done that, and when they were heard of last.
+func (j *Jobs) nameBuriers(ctx context.Context, ex Executor, instances []Instance) error {
+	var ids []string
+	for i := range instances {
+		if !instances[i].Buried.IsZero() {
+			ids = append(ids, instances[i].Id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	burials, err := j.store.Through(ex).Tenures(ctx, record.TenureFilter{Buried: ids, Before: math.MaxInt64, Most: burialsMost})
+	for b := range burials {
+		b := &burials[b]
+		for i := range instances {
+			if of := &instances[i]; share.Life(of.Id) == b.Lease && of.StartsUntil.UnixMilli() == b.Term {
+				of.HeardOf, of.Buried, of.BuriedBy = time.UnixMilli(b.Taken), time.UnixMilli(b.Ended), share.Readable(b.Owner)
+			}
+		}
+	}
+	return err
+}
+
+const burialsMost = 1000 // the latest
 
 func (j *Jobs) holdings(ctx context.Context, ex Executor, what string) (rows []store.Seen, now float64, err error) {
 	st, err := j.through(ex)
@@ -213,6 +260,7 @@ func instancesOf(rows []store.Seen) (instances []Instance) {
 			Since: micros(row.Since), Until: micros(row.Until), Leaving: row.Running == share.Leaves,
 		}
 	}
+	addLives(of, rows)
 	for _, row := range rows {
 		if id, ok := share.ParseDrain(row.Name); ok && !row.Free && of[id] != nil {
 			of[id].DrainedUntil = micros(row.Until)
@@ -222,20 +270,61 @@ func instancesOf(rows []store.Seen) (instances []Instance) {
 		if i := of[l.Instance]; i != nil {
 			i.Leases = append(i.Leases, l.Name)
 			i.Running += l.Running
+			i.runsUntil(l.Until)
 		}
 		for _, r := range l.Remains {
 			if i := of[r.Instance]; i != nil {
 				i.Running += r.Running
+				i.runsUntil(r.Until)
 			}
 		}
 	}
 	for _, i := range of {
+		if i.Since.IsZero() && i.RunsUntil.IsZero() {
+			continue // it is dead, and has nothing that could end
+		}
 		instances = append(instances, *i)
 	}
 	slices.SortFunc(instances, func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Id, b.Id))
 	})
 	return instances
+}
+
+// addLives adds what the rows of lives say. An instance that is buried is there until its leases end, even if its presence has ended.
+func addLives(of map[string]*Instance, rows []store.Seen) {
+	for i := range rows {
+		row := &rows[i]
+		id, ok := share.ParseLife(row.Name)
+		if !ok || row.Free {
+			continue
+		}
+		in, over := of[id], share.IsOver(row.Running)
+		if in == nil && over {
+			owner := share.OwnerOf(row.Owner)
+			in = &Instance{Id: id, Service: owner.Service, Host: owner.Host, Process: owner.Process, Until: micros(row.Until)}
+			of[id] = in
+		}
+		switch {
+		case over:
+			in.StartsUntil, in.Buried = time.UnixMilli(row.Term), micros(row.Since)
+		case in != nil:
+			in.StartsUntil, in.HeardOf = time.UnixMilli(row.Term), time.UnixMilli(row.Term-int64(row.Running))
+		}
+	}
+}
+
+// Silent reports whether the instance has not been heard of for longer than a beat of it may be late, and nobody has buried it yet. Now is by
+// the database's clock, as in [Fleet].
+func (i *Instance) Silent(now time.Time) bool {
+	return i.Buried.IsZero() && !i.HeardOf.IsZero() && now.Sub(i.HeardOf) >= share.UnheardAfter
+}
+
+// runsUntil heeds the end of a lease of the instance, or of what remains of one.
+func (i *Instance) runsUntil(at time.Time) {
+	if at.After(i.RunsUntil) {
+		i.RunsUntil = at
+	}
 }
 
 // momentOf is the moment of a second of unix time.

@@ -63,11 +63,44 @@ func TestLeasesShowWhoRunsWhatAndWhatStillRunsElsewhere(t *testing.T) {
 func TestInstancesShowWhatEachHasAndRuns(t *testing.T) {
 	since, until := time.Unix(100, 0), time.Unix(110, 500_000_000)
 	want := []Instance{
-		{Id: a, Service: "shop", Host: "web-1", Process: 17, Since: since, Until: until, Leases: []string{"job-7", "job-10"}, Running: 11},
-		{Id: b, Service: "shop", Host: "web-2", Process: 18, Since: since, Until: until, Leases: []string{"job-7/2"}, Running: 4, Leaving: true},
+		{Id: a, Service: "shop", Host: "web-1", Process: 17, Since: since, Until: until, RunsUntil: until, Leases: []string{"job-7", "job-10"}, Running: 11},
+		{Id: b, Service: "shop", Host: "web-2", Process: 18, Since: since, Until: until, RunsUntil: until, Leases: []string{"job-7/2"}, Running: 4, Leaving: true},
 	}
 	if got := instancesOf(rowsOfAFleet); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+func TestInstancesShowWhenTheyWereHeardOfAndWhoIsBuried(t *testing.T) {
+	const known = -3 // buried, and known to be dead
+	life := func(id, owner string, running int, term int64) store.Seen {
+		return store.Seen{Name: share.Life(id), Owner: owner + "#" + id + ".0100010", Term: term, Running: running, Layout: 4, Since: 108e6, Until: 115e6}
+	}
+	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
+	rest := heldRow("rest-7-39", "shop@web-3/19#"+c+".00200010", 3)
+	rows := []store.Seen{
+		heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0), life(a, "shop@web-1/17", 2500, 109_500), heldRow("job-8", "shop@web-1/17#"+a+".00200010", 1),
+		freeRow("job-7", "shop@web-3/19#"+c+".00200010"),
+		heldRow("at-"+b, "shop@web-2/18#"+b+".1", 0), life(b, "shop@web-2/18", store.Buried, 107_900),
+		life(c, "shop@web-3/19", known, 107_900), rest, // its presence has ended
+		life("dddddddddddd", "shop@web-4/20", store.Buried, 107_900), // so has this one's, and it has nothing
+		life("eeeeeeeeeeee", "shop@web-5/21", 2500, 109_500),         // it does not say that it is here
+	}
+	var got []string
+	for _, i := range instancesOf(rows) {
+		got = append(got, fmt.Sprintf("%s %d heard %v starts %v runs %v buried %v", i.Host, i.Process, i.HeardOf.Equal(at(107_000)), i.StartsUntil.UnixMilli(),
+			i.RunsUntil.Equal(at(110_500)), i.Buried.Equal(at(108_000))))
+	}
+	want := []string{
+		"web-1 17 heard true starts 109500 runs true buried false", "web-2 18 heard false starts 107900 runs false buried true",
+		"web-3 19 heard false starts 107900 runs true buried true",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	i := Instance{HeardOf: at(107_000)}
+	if i.Silent(at(108_499)) || !i.Silent(at(108_500)) || (&Instance{HeardOf: at(107_000), Buried: at(109_000)}).Silent(at(110_000)) {
+		t.Error("an instance is silent a second and a half after its last beat, until it is buried")
 	}
 }
 
