@@ -33,7 +33,7 @@ type Health struct {
 type Finding struct {
 	Severity Severity
 	// Kind is what sort of finding it is, for programs: "limited", "paused", "nobody runs it", "late", "no instance", "put off", "left alone",
-	// "statements fail", "silent", "about to stop" or "all runs fail".
+	// "statements fail", "silent", "buried", "not heard of", "about to stop" or "all runs fail".
 	Kind string
 	// JobType is the type that it is about, and Name what it is called. Nil: it is about no type.
 	JobType *int32
@@ -79,6 +79,11 @@ const (
 	failingStatements = "statements fail"
 	// silentHolder: an instance holds leases, and has told nothing for minutes. It may be frozen or dead, and its leases last on.
 	silentHolder = "silent"
+	// buriedInstance: others had not heard of an instance, and have buried it. Its process has died or was frozen, or its beats did not reach the
+	// database.
+	buriedInstance = "buried"
+	// unheardInstance: an instance is not heard of. It is a note as long as others are about to bury it.
+	unheardInstance = "not heard of"
 	// leavingHolder: an instance is about to stop, and nobody has taken its leases. It is a note if another instance is there.
 	leavingHolder = "about to stop"
 	// failingRuns: runs of the type fail, and none has succeeded since its holders took their leases.
@@ -165,11 +170,13 @@ func (h *Health) judge() {
 			h.judgeType(&Type{JobType: jobType})
 		}
 	}
-	if len(h.Instances) == 0 && len(h.Types) > 0 {
+	alive := func(i queue_job.Instance) bool { return i.Buried.IsZero() }
+	if !slices.ContainsFunc(h.Instances, alive) && len(h.Types) > 0 {
 		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: noInstances, Text: "No instance is there.", Remedy: "Start one."})
 	}
 	h.judgeHolders()
 	h.judgeSilent()
+	h.judgeUnheard()
 	h.judgeLeaving()
 	slices.SortFunc(h.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(typeOf(a), typeOf(b)))
@@ -231,11 +238,11 @@ func (h *Health) renews(t *Type, lease string) bool {
 // judgeLeaving says which processes are about to stop and have leases that nobody has taken.
 func (h *Health) judgeLeaving() {
 	severity := Warning
-	if slices.ContainsFunc(h.Instances, func(i queue_job.Instance) bool { return !i.Leaving }) {
+	if slices.ContainsFunc(h.Instances, func(i queue_job.Instance) bool { return !i.Leaving && i.Buried.IsZero() }) {
 		severity = Note // it has a second to take them
 	}
 	for _, i := range h.Instances {
-		if i.Leaving && len(i.Leases) > 0 {
+		if i.Leaving && len(i.Leases) > 0 && i.Buried.IsZero() {
 			h.Findings = append(h.Findings, Finding{Severity: severity, Kind: leavingHolder, Remedy: "Start an instance that has these types.",
 				Text: fmt.Sprintf("%s@%s/%d is about to stop, and starts no more jobs of what nobody takes: %s.",
 					i.Service, i.Host, i.Process, someOf(i.Leases))})

@@ -20,6 +20,7 @@ func (e evidence) fleet() *queue_job.Fleet {
 	f := &queue_job.Fleet{}
 	for i := range e.upTo(3) {
 		f.Instances = append(f.Instances, queue_job.Instance{Id: fmt.Sprint("i", i), Service: "shop", Host: fmt.Sprint("web-", i), Process: 17, Leaving: e.one(4)})
+		e.live(&f.Instances[i])
 		for lease := range e.upTo(7) {
 			f.Instances[i].Leases = append(f.Instances[i].Leases, share.TypeLease(int32(lease)))
 		}
@@ -49,6 +50,29 @@ func (e evidence) fleet() *queue_job.Fleet {
 		}
 	}
 	return f
+}
+
+// live draws when an instance was heard of, and if it is buried.
+func (e evidence) live(i *queue_job.Instance) {
+	i.Running = e.upTo(3)
+	if !e.one(3) {
+		i.RunsUntil = now.Add(time.Duration(e.upTo(20_000)-4000) * time.Millisecond)
+	}
+	if e.one(4) {
+		return // it has no life
+	}
+	if i.HeardOf = now.Add(-time.Duration(e.upTo(1000)) * time.Millisecond); e.one(6) {
+		i.HeardOf = now.Add(-time.Duration(e.upTo(8000)) * time.Millisecond)
+	}
+	i.StartsUntil = i.HeardOf.Add(time.Duration(2500*(1+e.upTo(1))) * time.Millisecond)
+	if !e.one(8) {
+		return
+	}
+	if i.Buried = now.Add(-time.Duration(e.upTo(20)) * time.Second); e.one(3) {
+		i.HeardOf = time.Time{}
+		return
+	}
+	i.HeardOf, i.BuriedBy = i.Buried.Add(-2600*time.Millisecond), "shop@web-9/1"
 }
 
 // line draws what the holder of a lease has told, as package queue_job hands it on.
@@ -225,6 +249,17 @@ func (v *view) claims(f *Finding) []claim {
 		}
 		return false, false, 0
 	}
+	leftAlone := func(i *queue_job.Instance, handlers, left string) bool {
+		is := i.RunsUntil.Sub(now)
+		return (handlers != "") == (i.Running > 0 && is > 0) && (handlers == "" || number(handlers) == i.Running && about(left, is))
+	}
+	within := func(text string, is time.Duration) bool {
+		said, err := time.ParseDuration(text)
+		return err == nil && (said-is).Abs() <= 50*time.Millisecond
+	}
+	silentSince := func(i *queue_job.Instance, text string) bool {
+		return i.Buried.IsZero() && now.Sub(i.HeardOf) >= 1500*time.Millisecond && within(text, now.Sub(i.HeardOf))
+	}
 	return []claim{
 		{`(\S+) holds (\S+), and has not told for (\d+\w(?: \d+\w)?) what waits there, although it renews the lease\.`, func(said []string) bool {
 			is, renews, _ := silent(said[1], said[2], said[3])
@@ -238,10 +273,23 @@ func (v *view) claims(f *Finding) []claim {
 		{`See to that process\. If it has died, break the lease \(lease break\): then others go on at once\.`, func([]string) bool { return f.Kind == silentHolder }},
 		{`shop@web-(\d)/17 is about to stop, and starts no more jobs of what nobody takes: (\S+(?:, \S+)*?)(?: and (\d+) more)?\.`, func(said []string) bool {
 			i := v.h.Instances[number(said[1])]
-			there := slices.ContainsFunc(v.h.Instances, func(i queue_job.Instance) bool { return !i.Leaving })
+			there := slices.ContainsFunc(v.h.Instances, func(i queue_job.Instance) bool { return !i.Leaving && i.Buried.IsZero() })
 			names := strings.Split(said[2], ", ")
 			return i.Leaving && slices.Equal(names, i.Leases[:len(names)]) && len(names)+number(said[3]) == len(i.Leases) && (f.Severity == Note) == there
 		}},
+		{`shop@web-(\d)/17 was buried (\d+\w) ago(?: by (\S+), which had not heard of it for 2\.6s)?: others take its leases\.(?: What it runs \((\d+) handlers?, as it said last\) is left alone for another (\d+\w) at most, and runs again then\.)?`, func(said []string) bool {
+			i := v.h.Instances[number(said[1])]
+			return f.Kind == buriedInstance && f.Severity == Warning && !i.Buried.IsZero() && about(said[2], now.Sub(i.Buried)) && said[3] == i.BuriedBy && leftAlone(&i, said[4], said[5])
+		}},
+		{`shop@web-(\d)/17 has not been heard of for (\S+)\. If that goes on, others take over in a moment\.`, func(said []string) bool {
+			i := v.h.Instances[number(said[1])]
+			return f.Kind == unheardInstance && f.Severity == Note && silentSince(&i, said[2]) && now.Sub(i.StartsUntil) < 2*time.Second
+		}},
+		{`shop@web-(\d)/17 has not been heard of for (\S+), so it starts no jobs, and nobody has taken its leases\.(?: What it runs \((\d+) handlers?, as it said last\) is left alone for another (\d+\w) at most, and runs again then\.)?`, func(said []string) bool {
+			i := v.h.Instances[number(said[1])]
+			return f.Kind == unheardInstance && f.Severity == Warning && silentSince(&i, said[2]) && now.Sub(i.StartsUntil) >= 2*time.Second && leftAlone(&i, said[3], said[4])
+		}},
+		{regexp.QuoteMeta(seeToIt), func([]string) bool { return f.Kind == buriedInstance || f.Kind == unheardInstance }},
 		{`Start an instance that has these types\.`, func([]string) bool { return f.Kind == leavingHolder }},
 		{`None of its (\d+) runs has succeeded since its holders took it; (their jobs are retried|(\d+) jobs? (?:has|have) failed for good)\.`, func(said []string) bool {
 			retried, failed, others := 0, 0, 0
@@ -330,8 +378,8 @@ func (v *view) claims(f *Finding) []claim {
 			return !paused && number(said[2]) == v.putOff && (said[1] != "") == atLeast && about(said[3], now.Sub(first)) && named+number(said[5]) == len(all) && (f.Severity == Warning) == (len(all) > 0)
 		}},
 		{`See to what they wait for\.`, func([]string) bool { return v.putOff > 0 }},
-		{`No instance is there\.`, func([]string) bool { return len(v.h.Instances) == 0 }},
-		{`Start one\.`, func([]string) bool { return len(v.h.Instances) == 0 }},
+		{`No instance is there\.`, func([]string) bool { return nobodyLives(v.h) }},
+		{`Start one\.`, func([]string) bool { return nobodyLives(v.h) }},
 		{`Statements of (\S+) have failed for (\d+\w(?: \d+\w)?)\. The last one: (.*?)\.`, func(said []string) bool {
 			return slices.ContainsFunc(v.all, func(l queue_job.Line) bool {
 				return !l.FailingSince.IsZero() && l.Failing == said[3] && about(said[2], now.Sub(l.FailingSince))
@@ -358,6 +406,10 @@ func (v *view) noneSucceeds() bool {
 	})
 }
 
+func nobodyLives(h *Health) bool {
+	return !slices.ContainsFunc(h.Instances, func(i queue_job.Instance) bool { return i.Buried.IsZero() })
+}
+
 // missing names what a fleet shows and no finding says.
 func missing(f *queue_job.Fleet, h *Health) string {
 	has := func(jobType int32, kinds ...string) bool {
@@ -371,7 +423,13 @@ func missing(f *queue_job.Fleet, h *Health) string {
 		}
 	}
 	for _, i := range h.Instances {
-		if i.Leaving && len(i.Leases) > 0 && !slices.ContainsFunc(h.Findings, func(f Finding) bool {
+		said := slices.ContainsFunc(h.Findings, func(f Finding) bool {
+			return (f.Kind == buriedInstance || f.Kind == unheardInstance) && strings.HasPrefix(f.Text, fmt.Sprintf("shop@%s/17 ", i.Host))
+		})
+		if bad := !i.Buried.IsZero() || !i.HeardOf.IsZero() && now.Sub(i.HeardOf) >= 1500*time.Millisecond; bad != said {
+			return fmt.Sprintf("%s was heard of at %v, and buried at %v; said %t", i.Host, i.HeardOf, i.Buried, said)
+		}
+		if i.Leaving && i.Buried.IsZero() && len(i.Leases) > 0 && !slices.ContainsFunc(h.Findings, func(f Finding) bool {
 			return f.Kind == leavingHolder && strings.HasPrefix(f.Text, fmt.Sprintf("shop@%s/17 ", i.Host))
 		}) {
 			return fmt.Sprintf("%s is about to stop, and has %v", i.Host, i.Leases)

@@ -194,7 +194,13 @@ func (e evidence) facts() *facts {
 		f.runs = []queue_job.Attempt{{Attempt: f.job.Attempts, Outcome: "retry", Error: "no route"}}
 	}
 	const term = 7 * 64
-	shards, owner := 1+e.upTo(1), func() string { return fmt.Sprintf("shop@web-%d/17#%012x.%d", 1+e.upTo(2), e.upTo(2), 2) }
+	shards, owner := 1+e.upTo(1), func() string {
+		taking := share.Taking(2, 10*time.Second)
+		if !e.one(3) {
+			taking = share.Governed(taking)
+		}
+		return fmt.Sprintf("shop@web-%d/17#%012x.%s", 1+e.upTo(2), e.upTo(2), taking)
+	}
 	layout := int64(1)
 	if shards == 2 {
 		layout = 2050
@@ -226,6 +232,11 @@ func (e evidence) facts() *facts {
 			f.fleet.Leases = append(f.fleet.Leases, store.Seen{Name: share.Remains(name, term-64+int64(i)), Owner: owner(), Layout: layout, Free: e.one(4), Running: 1, Left: 5})
 		}
 	}
+	for id := range 3 {
+		if row := e.life(id); !e.one(3) {
+			f.fleet.Leases = append(f.fleet.Leases, row)
+		}
+	}
 	if f.job.Pending() && e.one(3) {
 		f.job.InFlight, f.job.Term = true, term-64*int64(e.upTo(2))+int64(e.upTo(1))
 	}
@@ -233,6 +244,33 @@ func (e evidence) facts() *facts {
 		f.first = uint64(38 + e.upTo(2))
 	}
 	return f
+}
+
+// life draws the row of a life. It began before the leases were taken, or behind that: then they are of an earlier life.
+func (e evidence) life(id int) store.Seen {
+	counts := 2500 + 2500*e.upTo(1)
+	row := store.Seen{Name: fmt.Sprintf("live-%012x", id), Owner: fmt.Sprintf("shop@web-1/17#%012x.%s", id, share.Taking(int64(1+2*e.upTo(1)*e.upTo(1)), 10*time.Second)),
+		Running: counts, Term: now.UnixMilli() + int64(counts-e.upTo(9000)), Layout: 4, Free: e.one(6), Left: 5}
+	if e.one(3) {
+		row.Running, row.Term = [...]int{store.Buried, store.Buried - 1}[e.upTo(1)], now.UnixMilli()-int64(e.upTo(9000))
+	}
+	return row
+}
+
+// lifeOf is the row of the life in which a governed lease was taken, unless its instance has begun another one since.
+func (f *facts) lifeOf(l *store.Seen) *store.Seen {
+	of := regexp.MustCompile(`#(\w{12})\.00(\d+)\d{5}$`).FindStringSubmatch(l.Owner)
+	for i := range f.fleet.Leases {
+		row := &f.fleet.Leases[i]
+		if of == nil || row.Name != "live-"+of[1] || row.Free {
+			continue
+		}
+		began := regexp.MustCompile(`\.0(\d+)\d{5}$`).FindStringSubmatch(row.Owner)[1]
+		if a, _ := strconv.Atoi(began); a > 0 && began <= of[2] {
+			return row
+		}
+	}
+	return nil
 }
 
 // TestNoExplanationContradictsItsEvidence asks why of jobs in looks that are drawn, among them such that no engine would leave.
@@ -277,9 +315,12 @@ func wrongAbout(f *facts, e *Explanation, claims []claim, saw map[string]int) st
 			return fmt.Sprintf("%s began at %v, which is to come", r.Kind, r.Since)
 		}
 	}
+	if wrong := silenceIsWrong(f, &e.Reasons[0]); wrong != "" {
+		return wrong
+	}
 	if r := e.Reasons[0]; r.Kind == InLine && !strings.Contains(r.Text, "is about to stop") {
 		held, _ := f.lease()
-		if slices.ContainsFunc(f.fleet.Leases, func(l store.Seen) bool {
+		if life := f.lifeOf(held); (life == nil || life.Running >= 0) && slices.ContainsFunc(f.fleet.Leases, func(l store.Seen) bool {
 			return !l.Free && l.Running == share.Leaves && l.Name == share.Presence(share.OwnerOf(held.Owner).Instance)
 		}) {
 			return held.Owner + " is about to stop, and nobody says so"
@@ -287,6 +328,32 @@ func wrongAbout(f *facts, e *Explanation, claims []claim, saw map[string]int) st
 	}
 	if kind := e.Reasons[0].Kind; len(e.Perhaps) > 0 && kind != InLine {
 		return fmt.Sprintf("%s is certain, and other reasons are perhaps so", kind)
+	}
+	return ""
+}
+
+// silenceIsWrong says what is missing in a reason of whose holder nothing is heard, or what is too much.
+func silenceIsWrong(f *facts, r *Reason) string {
+	var held *store.Seen
+	switch r.Kind {
+	case InFlight:
+		held, _ = f.holderOf(f.job.Term)
+	case InLine:
+		held, _ = f.lease()
+	default:
+		return ""
+	}
+	life := f.lifeOf(held)
+	buried := life != nil && life.Running < 0
+	silent := buried || life != nil && now.UnixMilli()-(life.Term-int64(life.Running)) >= 1500
+	again := r.Kind == InFlight && buried
+	switch {
+	case strings.Contains(r.Text, "has not been heard of") != silent:
+		return fmt.Sprintf("its life is %+v, and %q is said", life, r.Text)
+	case strings.Contains(r.Text, "buried") != buried:
+		return fmt.Sprintf("its life is %+v, and %q is said", life, r.Text)
+	case again && r.Until.Sub(now.Add(time.Duration(held.Left*float64(time.Second)))).Abs() > time.Millisecond, !again && !r.Until.IsZero():
+		return fmt.Sprintf("it is to run again at %v, and the lease of the run lasts for %v s", r.Until, held.Left)
 	}
 	return ""
 }
@@ -308,6 +375,12 @@ func claimsOf(f *facts) []claim {
 	var its *store.Seen // held
 	var runs []*store.Seen
 	anyHeld, present := false, 0
+	buried := map[string]bool{} // instances
+	for _, l := range f.fleet.Leases {
+		if id, is := strings.CutPrefix(l.Name, "live-"); is && !l.Free && l.Running < 0 {
+			buried[id] = true
+		}
+	}
 	leaving := map[string]bool{} // instances
 	var free []*store.Seen
 	for i := range f.fleet.Leases {
@@ -318,12 +391,13 @@ func claimsOf(f *facts) []claim {
 		case here:
 			switch {
 			case l.Free:
+			case l.Running != share.Leaves && buried[l.Name[len("at-"):]]:
 			case l.Running == share.Leaves:
 				leaving[share.OwnerOf(l.Owner).Instance] = true
 			default:
 				present++
 			}
-		case j == nil:
+		case j == nil, strings.HasPrefix(l.Name, "live-"):
 		case rest:
 			if !l.Free && j.InFlight && of == j.Term && forIt(lease, l.Layout) {
 				runs = append(runs, l)
@@ -373,6 +447,29 @@ func claimsOf(f *facts) []claim {
 		}
 		return nil
 	}
+	// mute reports whether the holder of a lease is silent, or buried, and nothing was heard of it for so long.
+	mute := func(l *store.Seen, isBuried bool, text string) bool {
+		if l == nil || f.lifeOf(l) == nil {
+			return false
+		}
+		life := f.lifeOf(l)
+		counts := int64(life.Running)
+		if counts < 0 {
+			counts = 2500 // or more
+		}
+		since := now.UnixMilli() - (life.Term - counts)
+		return (life.Running < 0) == isBuried && (isBuried || since >= 1500) && span(text).Milliseconds() <= max(0, since) && span(text).Milliseconds() > since-100
+	}
+	inSeconds := func(text string, left float64) bool {
+		said := span(text).Seconds()
+		return said >= left && said < left+1 || said == 0 && left <= 0
+	}
+	others := present
+	if its != nil && slices.ContainsFunc(f.fleet.Leases, func(l store.Seen) bool {
+		return l.Name == "at-"+share.OwnerOf(its.Owner).Instance && !l.Free && l.Running != share.Leaves && !buried[l.Name[len("at-"):]]
+	}) {
+		others--
+	}
 	putOff := func() bool {
 		return pending() && j.Status == queue_job.JobStatusContinue && j.Deferred > 0 && j.Due.After(now) && fresh() && line.PutOff != nil
 	}
@@ -393,8 +490,29 @@ func claimsOf(f *facts) []claim {
 		{`But it has not renewed its lease in time\. If it has died, another instance goes on in (\S+)\.`, func(said []string) bool {
 			return told && slices.ContainsFunc(append(runs, its), func(l *store.Seen) bool {
 				left := span(said[1]).Seconds() - 1
-				return l != nil && math64(l.Left) == int(left) && l.Left+1 < float64(cfg.LockSecond)*2/3
+				return l != nil && f.heardOf(l) && math64(l.Left) == int(left) && l.Left+1 < float64(cfg.LockSecond)*2/3
 			})
+		}},
+		{`It runs on an instance that has not been heard of for (\S+), (\S+): that was buried, and others take its leases\. As long as it may still run the job, nobody else does\. When the lease of this run has ended, the run counts as lost, and the job (?:runs again|has failed: LostLimit is (\d+))\.`, func(said []string) bool {
+			fails := cfg.LostLimit > 0 && j.Lost+1 >= cfg.LostLimit
+			return pending() && fails == (said[3] != "") && (!fails || number(said[3]) == cfg.LostLimit) && slices.ContainsFunc(runs, func(l *store.Seen) bool {
+				return mute(l, true, said[1]) && share.Readable(l.Owner) == said[2]
+			})
+		}},
+		{`See to that process: it has died, was frozen, or could not write to shedlock_tab each second\.`, func([]string) bool { return len(runs) > 0 && len(buried) > 0 }},
+		{`But it has not been heard of for (\S+)\. If it has died, this run counts as lost in (\S+)\.`, func(said []string) bool {
+			return slices.ContainsFunc(runs, func(l *store.Seen) bool { return mute(l, false, said[1]) && inSeconds(said[2], l.Left) })
+		}},
+		{`But it has not been heard of for (\S+), and was buried: others take its leases\.`, func(said []string) bool { return waits() && mute(its, true, said[1]) }},
+		{`But it has not been heard of for (\S+)\. If it has died, the next instance that starts takes over within some seconds\.`, func(said []string) bool {
+			return waits() && mute(its, false, said[1]) && others == 0
+		}},
+		{`But it has not been heard of for (\S+)\. If that goes on, others take over within (\S+)\.`, func(said []string) bool {
+			left := float64(f.lifeOf(its).Term+2000-now.UnixMilli()) / 1000
+			return waits() && mute(its, false, said[1]) && others > 0 && left > 0 && inSeconds(said[2], left)
+		}},
+		{`But it has not been heard of for (\S+)\. The others have not taken over yet; they do so in (\S+) at the latest, when its lease ends\.`, func(said []string) bool {
+			return waits() && mute(its, false, said[1]) && others > 0 && f.lifeOf(its).Term+2000 <= now.UnixMilli() && inSeconds(said[2], its.Left)
 		}},
 		{`The process that had the job has died, or was cut off for longer than its lease\. The next holder of the job type counts this run as lost(, and runs the job again|, and the job has failed then: LostLimit is (\d+))\.`, func(said []string) bool {
 			fails := cfg.LostLimit > 0 && j.Lost+1 >= cfg.LostLimit
@@ -439,7 +557,7 @@ func claimsOf(f *facts) []claim {
 		{`Reschedule the job to now\.`, func([]string) bool { return j.Due.After(now) }},
 		{`No instance has ever run job type 7\.`, func([]string) bool { return !anyHeld && len(free) == 0 && cfg.DormantAfter == 0 }},
 		{`That instance is about to stop: it gives the lease to an instance that asks for it, and if none does, it starts no more jobs\.`, func([]string) bool {
-			return waits() && leaving[share.OwnerOf(its.Owner).Instance]
+			return waits() && leaving[share.OwnerOf(its.Owner).Instance] && (f.lifeOf(its) == nil || f.lifeOf(its).Running >= 0)
 		}},
 		{`Start an instance that has a configuration for job type 7\.`, func([]string) bool {
 			return pending() && (its == nil || leaving[share.OwnerOf(its.Owner).Instance] && present == 0)
@@ -520,3 +638,9 @@ func claimsOf(f *facts) []claim {
 }
 
 func math64(f float64) int { return int(time.Duration(f+1)) - 1 }
+
+// heardOf reports whether the holder of a lease is heard of, or need not be.
+func (f *facts) heardOf(l *store.Seen) bool {
+	life := f.lifeOf(l)
+	return life == nil || life.Running >= 0 && now.UnixMilli()-(life.Term-int64(life.Running)) < 1500
+}

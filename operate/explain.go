@@ -52,7 +52,7 @@ const (
 	NoJob = "no job"
 	// Final: the job is done, failed or cancelled.
 	Final = "final"
-	// InFlight: an instance has the job; its handler runs, or is about to.
+	// InFlight: an instance has the job; its handler runs, or is about to. If that instance is buried, Until is when the job runs again.
 	InFlight = "in flight"
 	// Died: the instance that had the job has died or has lost its lease, and the next one has not found the job yet.
 	Died = "died"
@@ -118,6 +118,10 @@ func explain(f *facts) *Explanation {
 	}
 	if f.job.InFlight {
 		if holder, moved := f.holderOf(f.job.Term); holder != nil {
+			if s := f.silenceOf(holder); s != nil && s.buried {
+				add(f.runsOfBuried(holder, s))
+				return e
+			}
 			add(f.inFlight(holder, moved))
 			return e
 		}
@@ -137,7 +141,7 @@ func explain(f *facts) *Explanation {
 		leaves, remedy := f.leaves(held)
 		add(Reason{Kind: InLine, Since: f.job.Due, Remedy: remedy,
 			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s%s",
-				share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.overdue(held))})
+				share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.ofHolder(held))})
 		e.Perhaps = f.perhaps(held)
 	}
 	return e
@@ -178,7 +182,7 @@ func (f *facts) inFlight(holder *store.Seen, moved bool) Reason {
 	if moved {
 		r.Text += " The lease of the type has gone to another instance since; what runs, runs on there."
 	}
-	r.Text += f.overdue(holder)
+	r.Text += f.ofRunner(holder)
 	return r
 }
 
@@ -190,6 +194,9 @@ func (f *facts) leaves(held *store.Seen) (text, remedy string) {
 	}
 	if f.present() == 0 {
 		remedy = fmt.Sprintf("Start an instance that has a configuration for job type %d.", f.job.JobType)
+	}
+	if s := f.silenceOf(held); s != nil && s.buried {
+		return "", remedy // it gives nothing any more
 	}
 	return " That instance is about to stop: it gives the lease to an instance that asks for it, and if none does, it starts no more jobs.", remedy
 }
@@ -505,10 +512,10 @@ func (f *facts) divided() *Reason {
 				"shards.", f.job.JobType)}
 }
 
-// present counts the instances that are not about to stop.
+// present counts the instances that are not about to stop, and that nobody has buried.
 func (f *facts) present() (n int) {
-	for _, l := range f.fleet.Leases {
-		if _, ok := share.ParsePresence(l.Name); ok && !l.Free && l.Running != share.Leaves {
+	for i := range f.fleet.Leases {
+		if f.isPresent(&f.fleet.Leases[i]) {
 			n++
 		}
 	}

@@ -89,3 +89,50 @@ func TestALeaseHistorySaysForHowLongNobodyHadALease(t *testing.T) {
 		}
 	}
 }
+
+func TestALeaseHistorySaysByWhomAHolderWasBuriedAndWhy(t *testing.T) {
+	const dead, alive = "bbbbbbbbbbbb", "aaaaaaaaaaaa"
+	at := func(second float64) time.Time { return time.UnixMilli(int64(second * 1000)) }
+	tenure := func(lease, instance string, taken, ended float64, how string, governed bool) Tenure {
+		t := Tenure{Lease: lease, Instance: instance, Taken: at(taken), How: how, governed: governed}
+		if ended > 0 {
+			t.Ended = at(ended)
+		}
+		return t
+	}
+	burial := record.Tenure{Lease: "live-" + dead, Term: 99_900, Owner: "shop@web-2/78#" + alive + ".0100010", Taken: 97_400, Ended: 100_000, How: record.Buried}
+	for what, c := range map[string]struct {
+		is     Tenure
+		next   float64 // when the next holder took it; 0: nobody has
+		buried bool
+	}{
+		"its successor says that it expired":   {tenure("job-7", dead, 50, 100.4, record.Expired, true), 100.4, true},
+		"it says later that it gave the lease": {tenure("job-7", dead, 50, 105, record.Released, true), 100.4, true},
+		"nobody has said anything":             {tenure("job-7", dead, 50, 0, "", true), 100.4, true},
+		"nobody has it yet":                    {tenure("job-7", dead, 50, 0, "", true), 0, true},
+		"it had ended before":                  {tenure("job-7", dead, 50, 60, record.Asked, true), 60, false},
+		"somebody had it before that":          {tenure("job-7", dead, 50, 0, "", true), 70, false},
+		"it was taken later":                   {tenure("job-7", dead, 101, 0, "", true), 0, false},
+		"nobody takes such a lease":            {tenure("job-7", dead, 50, 110, record.Expired, false), 110, false},
+		"another instance":                     {tenure("job-7", alive, 50, 100.4, record.Asked, true), 100.4, false},
+	} {
+		list := []Tenure{c.is}
+		if c.next > 0 {
+			list = append([]Tenure{tenure("job-7", alive, c.next, 0, "", true)}, list...)
+		}
+		list = buried(successions(list), []record.Tenure{burial})
+		got, want := list[len(list)-1], c.is
+		if c.buried {
+			if got.How != "buried" || got.BuriedBy != "shop@web-2/78" || !got.HeardOf.Equal(at(97.4)) || !got.Ended.Equal(at(100)) || !got.Over {
+				t.Errorf("%s: %+v", what, got)
+			}
+			if gap := list[0].Gap; c.next > 0 && gap != 400*time.Millisecond {
+				t.Errorf("%s: nobody had it for %v", what, gap)
+			}
+			continue
+		}
+		if got.BuriedBy != "" || got.How != want.How || !got.Ended.Equal(want.Ended) {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
+}

@@ -28,13 +28,21 @@ type Tenure struct {
 	// How it ended. "released": the holder gave the lease back, and no other instance asked for it; it stopped, or the type got another
 	// configuration or other shards. "asked": it gave the lease to an instance that asked for it. "lost": it could not renew the lease in
 	// time, and lived to say so. "expired": it has said nothing, and the next one has found the lease expired; its process died or hangs,
-	// or it is cut off from the database. Empty: the tenure has not ended, or its holder has died and there is no next one yet.
+	// or it is cut off from the database. "buried": another instance had not heard of the holder for some seconds, and has buried it, so others
+	// took the lease; what ran under it was left alone until it would have ended. Empty: the tenure has not ended, or its holder has died and
+	// there is no next one yet.
 	How string
+	// BuriedBy is the service, host and process of that other instance, HeardOf when the holder was heard of last, and Ended when it was buried.
+	// Empty and zero, unless it was.
+	BuriedBy string
+	HeardOf  time.Time
 	// After is the holder before, and Gap for how long nobody held the lease between the two. Nil: it is not known.
 	After *Tenure
 	Gap   time.Duration
 	// Over: it has ended, or a later holder has had the lease, even if nobody has said yet how it ended.
 	Over bool
+
+	governed bool // others take the lease from a holder of which they do not hear
 }
 
 // TenureFilter says which tenures [LeaseHistory] returns.
@@ -65,13 +73,63 @@ func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 		of.Before = f.Before.UnixMilli()
 	}
 	rows, err := st.Tenures(ctx, of)
-	tenures := make([]Tenure, 0, len(rows))
+	if err != nil {
+		return nil, err
+	}
+	tenures, instances := make([]Tenure, 0, len(rows)), []string(nil)
 	for i := range rows {
 		if t, ok := tenureOf(&rows[i]); ok {
 			tenures = append(tenures, t)
+			if t.governed && !slices.Contains(instances, t.Instance) {
+				instances = append(instances, t.Instance)
+			}
 		}
 	}
-	return successions(tenures), err
+	var burials []record.Tenure
+	if len(instances) > 0 {
+		of := record.TenureFilter{Buried: instances, From: tenures[len(tenures)-1].Taken.UnixMilli(), Before: math.MaxInt64, Most: burialsMost}
+		if burials, err = st.Tenures(ctx, of); err != nil {
+			return nil, err
+		}
+	}
+	return buried(successions(tenures), burials), nil
+}
+
+const (
+	burialsMost  = 10_000      // the latest
+	clocksDiffer = time.Second // at most, of two instances: each has its own reading of the database's
+)
+
+// buried says which of the tenures ended with the burial of their holders: those that had not ended, and that nobody had after them before that.
+// A holder that lives may say later how they ended for it. The list is that of successions.
+func buried(tenures []Tenure, burials []record.Tenure) []Tenure {
+	next := map[string]*Tenure{}
+	for i := range tenures {
+		t := &tenures[i]
+		for b := range burials {
+			b := &burials[b]
+			at := time.UnixMilli(b.Ended)
+			later := next[t.Lease]
+			if !t.governed || b.Lease != share.Life(t.Instance) || at.Before(t.Taken) || !t.Ended.IsZero() && t.Ended.Add(clocksDiffer).Before(at) ||
+				later != nil && later.Taken.Add(clocksDiffer).Before(at) {
+				continue
+			}
+			t.How, t.BuriedBy, t.HeardOf, t.Ended, t.Over = record.Buried, share.Readable(b.Owner), time.UnixMilli(b.Taken), at, true
+			if later != nil {
+				t.Ended = earlier(at, later.Taken)
+				later.Gap = later.Taken.Sub(t.Ended)
+			}
+		}
+		next[t.Lease] = t
+	}
+	return tenures
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func tenureOf(row *record.Tenure) (t Tenure, ok bool) {
@@ -83,6 +141,7 @@ func tenureOf(row *record.Tenure) (t Tenure, ok bool) {
 		Lease: row.Lease, JobType: jobType, Shard: shard, Instance: share.OwnerOf(row.Owner).Instance, Holder: share.Readable(row.Owner),
 		Term: row.Term, Taken: time.UnixMilli(row.Taken), How: row.How,
 	}
+	_, _, t.governed = share.TakingOf(row.Owner)
 	if row.Ended > 0 {
 		t.Ended = time.UnixMilli(row.Ended)
 	}

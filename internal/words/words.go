@@ -37,6 +37,14 @@ func Span(d time.Duration) string {
 // Roughly is [Span] without parts of a second.
 func Roughly(d time.Duration) string { return Span(d.Round(time.Second)) }
 
+// Tenths is [Span] with tenths of a second, if it is shorter than a minute: "2.6s".
+func Tenths(d time.Duration) string {
+	if d = max(0, d).Round(time.Second / 10); d < time.Minute {
+		return d.String()
+	}
+	return Span(d)
+}
+
 // ParseSpan reads a span as Go does, and whole days too: "90s", "1h30m", "7d".
 func ParseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {

@@ -45,3 +45,13 @@ func TestASpanIsReadAsGoDoesAndInDays(t *testing.T) {
 		}
 	}
 }
+
+func TestAShortSpanHasTenthsOfASecond(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 2640 * time.Millisecond: "2.6s", 3 * time.Second: "3s", 59_990 * time.Millisecond: "1m 0s", 2 * time.Hour: "2h 0m",
+	} {
+		if got := Tenths(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
