@@ -474,6 +474,37 @@ func (r *Runner) Types() (states []TypeState) {
 	return states
 }
 
+// LifeState is what this process knows of the instances on a database: as its last look has shown them, half a second ago or so. A Runner is an
+// instance on each of its databases. One that has leases says each second that it is alive (a beat), unless its leases are shorter than four
+// seconds or on SQLite, and others bury whoever they do not hear of: they take its leases.
+type LifeState struct {
+	// Tables is as in [TypeState].
+	Tables string
+	// Heard, Silent and Buried count the instances that say that they are alive, this one among them: whose last beat came in time, whose did
+	// not, and who was buried, as long as its leases last.
+	Heard, Silent, Buried int
+	// Burials is how many instances this one has buried since the Runner started, and Died how often others have buried this one, which was
+	// alive.
+	Burials, Died uint64
+	// SinceBeat is how long ago the last beat of this instance was answered, if it Lives: if it has to say that it is alive, and nobody has buried
+	// it.
+	SinceBeat time.Duration
+	Lives     bool
+}
+
+// Lives returns what this process knows of the instances on each of its databases; nil if the Runner does not run.
+// [queue_job.Jobs.Instances] says more, and asks the database.
+func (r *Runner) Lives() (states []LifeState) {
+	running := r.engine.Load()
+	if running == nil {
+		return nil
+	}
+	for _, s := range running.Lives() {
+		states = append(states, LifeState{s.Tables, s.Heard, s.Silent, s.Buried, s.Burials, s.Died, s.SinceBeat, s.Lives})
+	}
+	return states
+}
+
 // Run starts the Runner, waits until ctx ends, and stops it with a grace period of 25 seconds, which is within the 30
 // that Kubernetes gives by default; [WithGrace] sets another. It returns nil after a clean stop. While a database is away, Run waits
 // for it, as [Runner.Start] does. It is for main functions, with signal.NotifyContext.

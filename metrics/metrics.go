@@ -108,6 +108,50 @@ var (
 		"How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
 )
 
+var (
+	instances = prometheus.NewDesc(prefix+"instances",
+		"Instances on the database that say each second that they are alive, as this process has seen them last, by state: heard in time; silent, so "+
+			"others are about to bury them; buried, as long as their leases last. Each process tells the same: take max, not sum.",
+		[]string{"tables", "state"}, nil)
+	burials = prometheus.NewDesc(prefix+"burials_total",
+		"How many instances this process has buried: it had not heard of them, and their leases went to others. Sum it over all processes.",
+		[]string{"tables"}, nil)
+	buriedAlive = prometheus.NewDesc(prefix+"buried_alive_total",
+		"How often others have buried this process, which was alive: it was frozen, or could not write to shedlock_tab each second.",
+		[]string{"tables"}, nil)
+	beatAge = prometheus.NewDesc(prefix+"beat_age_seconds",
+		"How long ago the database confirmed last that this process is alive. Only while it has to say so. While it is more than 2.25, or "+
+			"longer if answers take long, no jobs start.",
+		[]string{"tables"}, nil)
+)
+
+// collectLives tells what Runners know of the instances. Those that have the same tables are told together, see [Metrics.Option].
+func collectLives(to chan<- prometheus.Metric, runners []*persistent_queue.Runner) {
+	all := map[string]persistent_queue.LifeState{}
+	for _, r := range runners {
+		for _, s := range r.Lives() {
+			sum := all[s.Tables]
+			sum.Heard, sum.Silent, sum.Buried = sum.Heard+s.Heard, sum.Silent+s.Silent, sum.Buried+s.Buried
+			sum.Burials, sum.Died = sum.Burials+s.Burials, sum.Died+s.Died
+			sum.Lives, sum.SinceBeat = sum.Lives || s.Lives, max(sum.SinceBeat, s.SinceBeat)
+			all[s.Tables] = sum
+		}
+	}
+	for tables, s := range all {
+		tell := func(of *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(of, kind, value, append([]string{tables}, labels...)...)
+		}
+		tell(instances, prometheus.GaugeValue, float64(s.Heard), "heard")
+		tell(instances, prometheus.GaugeValue, float64(s.Silent), "silent")
+		tell(instances, prometheus.GaugeValue, float64(s.Buried), "buried")
+		tell(burials, prometheus.CounterValue, float64(s.Burials))
+		tell(buriedAlive, prometheus.CounterValue, float64(s.Died))
+		if s.Lives {
+			tell(beatAge, prometheus.GaugeValue, s.SinceBeat.Seconds())
+		}
+	}
+}
+
 func newGauges() (g gauges[*prometheus.GaugeVec]) {
 	gauge := func(name, help string, more ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, slices.Concat(ofType, more))
@@ -159,6 +203,9 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.gauges.shards.Describe(to)
 	m.gauges.leasesHeld.Describe(to)
 	to <- leaseChanges
+	for _, of := range []*prometheus.Desc{instances, burials, buriedAlive, beatAge} {
+		to <- of
+	}
 	for _, g := range []*prometheus.GaugeVec{m.gauges.paused,
 		m.gauges.busy, m.gauges.limit, m.gauges.waiting, m.gauges.overdue, m.gauges.putOff, m.gauges.putOffFor} {
 		g.Describe(to)
@@ -188,6 +235,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(leaseChanges, prometheus.CounterValue, float64(n), number(of.jobType), of.name, of.tables, how)
 		}
 	}
+	collectLives(to, runners)
 	to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
 	if running {
 		m.forget(there, time.Now())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/keeper"
 )
 
 // TypeState is what this process does with a job type on one database.
@@ -57,6 +58,20 @@ func (e *Engine) Types() (states []TypeState) {
 			}
 		}
 		slices.SortFunc(states[first:], func(a, b TypeState) int { return cmp.Compare(a.JobType, b.JobType) })
+	}
+	return states
+}
+
+// LifeState is what this process knows of the lives of the instances on one database.
+type LifeState struct {
+	Tables string
+	keeper.Census
+}
+
+// Lives returns the state of each database.
+func (e *Engine) Lives() (states []LifeState) {
+	for _, d := range e.databases() {
+		states = append(states, LifeState{d.shared.Tables.Name, d.keeper.Census()})
 	}
 	return states
 }
