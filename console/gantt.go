@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
@@ -145,6 +146,8 @@ func tenureText(t *operate.Tenure) string {
 // howText says in a few words how a tenure ended.
 func howText(t operate.Tenure) string {
 	switch {
+	case t.BuriedBy != "":
+		return faces.BuriedText(&t)
 	case t.How != "":
 		return endText(t.How)
 	case t.Over:

@@ -60,7 +60,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Say whether jobs run as they should",
 		Long: `Say whether jobs run as they should: the database answers, its tables are up to date, instances are there, no job is late, no type has been
 paused for more than an hour without an end, or has late jobs behind its pause. It also finds an instance that holds
-a type and has been silent for minutes, one that is about to stop and has no successor, and a type whose runs all fail. Of late jobs, it counts
+a type and has been silent for minutes, one that others have buried since they did not hear of it, one that is about to stop and has no
+successor, and a type whose runs all fail. Of late jobs, it counts
 some thousands at most.
 
 It exits with 0 if all is well, and with 1 if not. With --nagios, it writes and exits as Nagios expects of a plugin: 0 OK, 1 WARNING,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -275,36 +277,48 @@ func (a *app) hostList() *cobra.Command {
 		Short: "List the instances that are there, and what each of them has",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fleetList(cmd.Context(), a, "instances", (*queue_job.Jobs).Instances, instanceColumns(), func(i queue_job.Instance) any {
-				return map[string]any{
-					"instance": i.Id, "service": i.Service, "host": i.Host, "process": i.Process, "since": stamp(i.Since), "until": stamp(i.Until),
-					"leases": append([]string{}, i.Leases...), "running": i.Running, "leaving": i.Leaving, "drained_until": stamp(i.DrainedUntil),
+			return a.with(cmd.Context(), func(db *database) error {
+				instances, err := readAll(cmd.Context(), a, db, (*queue_job.Jobs).Instances)
+				if err != nil {
+					return err
 				}
+				now, err := a.now(cmd.Context(), db)
+				if err == nil {
+					_, err = list(a, all(instances), "instances", instanceColumns(now), instanceJSON)
+				}
+				return err
 			})
 		},
 	}
 }
 
-func instanceColumns() []column[queue_job.Instance] {
+func instanceJSON(i queue_job.Instance) any {
+	return map[string]any{
+		"instance": i.Id, "service": i.Service, "host": i.Host, "process": i.Process, "since": stamp(i.Since), "until": stamp(i.Until),
+		"leases": append([]string{}, i.Leases...), "running": i.Running, "leaving": i.Leaving, "drained_until": stamp(i.DrainedUntil),
+		"heard_of": stamp(i.HeardOf), "starts_until": stamp(i.StartsUntil), "runs_until": stamp(i.RunsUntil),
+		"buried": stamp(i.Buried), "buried_by": i.BuriedBy,
+	}
+}
+
+func instanceColumns(now time.Time) []column[queue_job.Instance] {
 	return []column[queue_job.Instance]{
 		{"instance", func(i queue_job.Instance) string { return i.Id }},
 		{"service", func(i queue_job.Instance) string { return i.Service }},
 		{"host", func(i queue_job.Instance) string { return i.Host }},
 		{"process", func(i queue_job.Instance) string { return strconv.Itoa(i.Process) }},
 		{"since", func(i queue_job.Instance) string { return clock(i.Since) }},
+		{"heard of", func(i queue_job.Instance) string { return faces.Heard(&i, now) }},
 		{"leases", func(i queue_job.Instance) string { return strconv.Itoa(len(i.Leases)) }},
 		{"running", func(i queue_job.Instance) string { return strconv.Itoa(i.Running) }},
-		{"state", func(i queue_job.Instance) string { return instanceState(&i) }},
+		{"state", func(i queue_job.Instance) string { return instanceState(&i, now) }},
 	}
 }
 
-func instanceState(i *queue_job.Instance) string {
-	switch {
-	case i.Leaving:
+// instanceState says in a few words how an instance is.
+func instanceState(i *queue_job.Instance, now time.Time) string {
+	if i.Leaving && i.Buried.IsZero() {
 		return "leaves"
-	case !i.DrainedUntil.IsZero():
-		return "drained until " + clock(i.DrainedUntil)
-	default:
-		return "there"
 	}
+	return cmp.Or(faces.Restless(i, now, clock), "there")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -145,8 +146,9 @@ func (a *app) leaseHistory() *cobra.Command {
 		Short: "Show who had the leases, how that ended, and for how long nobody had them",
 		Long: `Show who had the leases of all job types, or of one, the latest first: how each holding ended, and for how long nobody had the lease before.
 It was released if no other instance asked for it, asked if it was handed to an instance that asked, lost if its holder could not renew it in
-time and lived to say so, and expired if its holder has said nothing: its process died or hangs, or it is cut off. Instances write this within
-seconds after a lease has changed hands, and it is kept for 90 days.`,
+time and lived to say so, buried if another instance had not heard of the holder for some seconds, and expired if the holder has said nothing
+and nobody has buried it. In the last two cases, its process died or hangs, or it is cut off. Instances write this within seconds after a lease
+has changed hands, and it is kept for 90 days.`,
 		Example: "  pqueue lease history\n  pqueue lease history billing --last 7d -o json | jq '.tenures[] | select(.how == \"expired\")'",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -216,6 +218,8 @@ func heldFor(t operate.Tenure, now time.Time) string {
 
 func endedText(t operate.Tenure) string {
 	switch {
+	case t.BuriedBy != "":
+		return faces.BuriedText(&t)
 	case t.How != "":
 		return t.How
 	case t.Over:
@@ -236,6 +240,9 @@ func tenureJSON(t operate.Tenure) any {
 	j := map[string]any{
 		"lease": t.Lease, "type": t.JobType, "shard": t.Shard, "instance": t.Instance, "holder": t.Holder, "term": strconv.FormatInt(t.Term, 10),
 		"taken": stamp(t.Taken), "ended": stamp(t.Ended), "how": string(t.How), "over": t.Over,
+	}
+	if t.BuriedBy != "" {
+		j["buried_by"], j["heard_of"] = t.BuriedBy, stamp(t.HeardOf)
 	}
 	if t.After != nil && !t.After.Ended.IsZero() {
 		j["gap_seconds"] = t.Gap.Seconds()

@@ -86,7 +86,7 @@ func (a *app) picture(ctx context.Context, db *database) ([]byte, error) {
 	drawn := &app{Streams: Streams{Out: &out}, output: "table"}
 	fmt.Fprintf(&out, "%s  %s, %s, %s running\n\n", clock(fleet.Now),
 		words.Count(len(fleet.Instances), "instance"), words.Count(len(types), "type"), words.Count(running, "handler"))
-	if _, err := list(drawn, all(fleet.Instances), "instances", instanceColumns(), nil); err != nil {
+	if _, err := list(drawn, all(fleet.Instances), "instances", instanceColumns(fleet.Now), nil); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(&out)
