@@ -93,7 +93,11 @@ func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []Burial, 
 		delete(k.silence.of, id)
 		if is {
 			k.census.burials.Add(1)
-			buried = append(buried, Burial{Life: row.Name, Owner: u.owner, Term: u.term, Beat: u.term - int64(row.Running), By: k.pulse.now.Load().owner})
+			b := Burial{Life: row.Name, Owner: u.owner, Term: u.term, Beat: u.term - int64(row.Running)}
+			if mine := k.pulse.now.Load(); mine != nil { // a stop may have ended it
+				b.By = mine.owner
+			}
+			buried = append(buried, b)
 		}
 	}
 	return buried, nil
