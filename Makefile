@@ -11,7 +11,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The modules that go.work joins to the root's, and the packages of all.
-MODULES := cmd/pqueue cron metrics otelqueue queuetest service examples tests
+MODULES := cmd/pqueue cron metrics otelqueue pgxqueue queuetest service examples tests
 PACKAGES := ./... $(MODULES:%=./%/...)
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
@@ -43,7 +43,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) $(IN_BUBBLES) -vet=off -p 3 -short -count=1 -timeout 10m ./cmd/pqueue/... ./... ./service/... ./cron/... ./metrics/... ./otelqueue/... ./queuetest/...
+	go test $(RACE) $(IN_BUBBLES) -vet=off -p 3 -short -count=1 -timeout 10m ./cmd/pqueue/... ./... ./service/... ./cron/... ./metrics/... ./otelqueue/... ./pgxqueue/... ./queuetest/...
 
 # Two commands at a time, for testenv to run: it ends both if it is interrupted. The first gives way to the second. That one says what it
 # does while it does it, and the first in one piece at its end, because lines of two would mix. Parts are joined by &&: in ( ), sh heeds no -e.

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/api.txt anew")
 
 // publicModules have packages that users import.
-var publicModules = []string{".", "cron", "metrics", "otelqueue", "queuetest", "service"}
+var publicModules = []string{".", "cron", "metrics", "otelqueue", "pgxqueue", "queuetest", "service"}
 
 // What users may name stands in a file, so that each change of it is seen in a diff. A name that README.md or a document has shown stays,
 // with a Deprecated: comment if a better one takes its place.

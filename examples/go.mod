@@ -9,6 +9,7 @@ require (
 	entgo.io/ent v0.14.5
 	github.com/create-info/persistent-queue v0.0.0
 	github.com/create-info/persistent-queue/cron v0.0.0
+	github.com/create-info/persistent-queue/pgxqueue v0.0.0
 	github.com/create-info/persistent-queue/queuetest v0.0.0
 	github.com/glebarez/sqlite v1.11.0
 	github.com/go-sql-driver/mysql v1.10.1

@@ -64,8 +64,11 @@ func (j *Job) completesStill() error {
 }
 
 // isOver reports whether a transaction was committed or rolled back. It asks no database: a *sql.Tx, and whatever embeds one, says so
-// when it gets a statement that is not its own. What is no such transaction counts as open.
+// when it gets a statement that is not its own, and pgxqueue's executor has a method for it. What is no such transaction counts as open.
 func isOver(tx Executor) bool {
+	if sees, ok := tx.(interface{ IsOver() bool }); ok {
+		return sees.IsOver()
+	}
 	asked, ok := tx.(interface {
 		StmtContext(context.Context, *sql.Stmt) *sql.Stmt
 	})

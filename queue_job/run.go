@@ -133,7 +133,8 @@ func Result(text string) EndOption { return func(e *ending) { e.result = &text }
 // many runs the job has. Call CompleteTx once in the transaction, at any place before the commit. Until its end, the row is locked: what
 // the handler writes to its own job through another connection is refused with [ErrCompleting], rather than waiting for ever. That goes for
 // [Job.SetProgress], [Job.SetResult] and CompleteTx in another transaction, and for the verbs of [Jobs] through the pool that the Runner has.
-// Of a transaction that is no *sql.Tx and embeds none, the library does not see the end, so it refuses until the handler returns.
+// Of a transaction that is no *sql.Tx, embeds none and has no method IsOver that says so, as module pgxqueue's has, the library does not see the
+// end, so it refuses until the handler returns.
 //
 // If the job is not this run's any more, the cause of the error is [ErrNotOurs]: roll back, for another run does the
 // work, or the job was cancelled. After any other error, roll back too; you may begin again with a new transaction. When

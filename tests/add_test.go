@@ -57,15 +57,11 @@ func TestAJobIsAddedThroughAnyHandleOfFourMethods(t *testing.T) {
 
 func TestAJobAddedInATransactionExistsIfItCommits(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		for _, commit := range []bool{false, true} {
-			tx, err := d.DB.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback()
+			tx := begin.now(t)
 			id, err := open(t, d.DB).Add(t.Context(), tx, queue_job.AddModelJob{JobType: 1, JobParams: commit})
 			if err != nil {
 				t.Fatal(err)

@@ -143,14 +143,14 @@ func TestADuplicateByKeyIsNotAddedAndTellsWhoIsThere(t *testing.T) {
 
 func TestADuplicateLeavesTheTransactionWhole(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		jobs := open(t, d.DB)
 		for i, unique := range []queue_job.Uniqueness{queue_job.UniqueWhilePending, queue_job.UniqueForever} {
 			key := queue_job.UniqueKey(fmt.Sprint("k", i), unique)
 			there := addOne(t, jobs, d.DB, key)
 			done := addOne(t, jobs, d.DB, queue_job.UniqueKey(fmt.Sprint("done", i), unique))
 			finish(t, d.DB, done.Id, queue_job.JobStatusSuccess)
-			tx := begin(t, d.DB)
+			tx := begin.now(t)
 			before := addOne(t, jobs, tx)
 			if again := addOne(t, jobs, tx, key); !again.Existed || again.Id != there.Id {
 				t.Errorf("%+v, want %d", again, there.Id)
@@ -198,12 +198,12 @@ func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
 	t.Parallel()
 	const adders = 12
 	rounds := unlessShort(30, 10)
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		jobs := open(t, d.DB)
 		// Somebody reads from an old snapshot, so that the entries of keys that were taken from their rows stay, as they do
 		// where the server has much to do: on MySQL and MariaDB, adders that meet there deadlock now and then.
 		if d.Driver != "sqlite" { // there, a transaction would keep everybody from writing
-			if _, err := begin(t, d.DB).Exec("SELECT * FROM async_job_tab"); err != nil {
+			if _, err := begin.now(t).ExecContext(t.Context(), "SELECT * FROM async_job_tab"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -222,7 +222,7 @@ func TestOfManyWhoAddAKeyAtOnceOneAddsIt(t *testing.T) {
 							ids[i], errs[i] = jobs.AddUnique(t.Context(), d.DB, theJob.With(key))
 							return
 						}
-						errs[i] = inTx(t.Context(), d.DB, func(tx *sql.Tx) (err error) {
+						errs[i] = begin.within(t.Context(), func(tx transaction) (err error) {
 							ids[i], err = jobs.AddUnique(t.Context(), tx, theJob.With(key))
 							return err
 						})
@@ -435,10 +435,10 @@ func TestManyJobsHaveTheRightIdsWhateverTheStepBetweenIds(t *testing.T) {
 
 func TestManyJobsInATransactionAreAllThereOrNone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		d.DB.SetMaxOpenConns(1)
 		jobs := open(t, d.DB)
-		tx := begin(t, d.DB)
+		tx := begin.now(t)
 		if _, err := jobs.AddMany(t.Context(), tx, manyJobs(1500)); err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +446,7 @@ func TestManyJobsInATransactionAreAllThereOrNone(t *testing.T) {
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 0 {
 			t.Errorf("%d rows are left of a transaction that was rolled back", n)
 		}
-		if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+		if err := begin.within(t.Context(), func(tx transaction) error {
 			_, err := jobs.AddMany(t.Context(), tx, manyJobs(1500))
 			return err
 		}); err != nil {

@@ -219,9 +219,9 @@ func uniqueRows(t *testing.T, db *sql.DB) map[uint64]uniqueRow {
 
 func TestManyUniqueJobsInATransactionAreAllThereOrNone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		jobs, list := open(t, d.DB), uniqueJobs(1500, queue_job.UniqueWhilePending)
-		tx := begin(t, d.DB)
+		tx := begin.now(t)
 		if _, err := jobs.AddMany(t.Context(), tx, list); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestManyUniqueJobsInATransactionAreAllThereOrNone(t *testing.T) {
 		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_tab"); n != 0 {
 			t.Errorf("%d rows are left of a transaction that was rolled back", n)
 		}
-		if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+		if err := begin.within(t.Context(), func(tx transaction) error {
 			added, err := jobs.AddMany(t.Context(), tx, list)
 			if slices.ContainsFunc(added, func(a queue_job.Added) bool { return a.Existed }) {
 				t.Error("some were there after a rollback")
@@ -320,14 +320,14 @@ func TestAJobThatIsInFlightIsNotSaidToBeReplaced(t *testing.T) {
 // With the same parameters, nobody could tell later which jobs the statement has changed.
 func TestWhatIsReplacedIsLockedBefore(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		jobs := open(t, d.DB)
 		list := uniqueJobs(1000, queue_job.UniqueWhilePending, queue_job.ReplaceWaiting())
 		if _, err := jobs.AddMany(t.Context(), d.DB, list); err != nil {
 			t.Fatal(err)
 		}
 		var statements atomic.Int64
-		if err := inTx(t.Context(), d.DB, func(tx *sql.Tx) error {
+		if err := begin.within(t.Context(), func(tx transaction) error {
 			_, err := jobs.AddMany(t.Context(), counted{tx, &statements}, list)
 			return err
 		}); err != nil {

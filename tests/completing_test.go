@@ -12,7 +12,7 @@ import (
 
 func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		jobs := open(t, d.DB)
 		verbs := map[string]func(ctx context.Context, job *queue_job.Job, which queue_job.Selector) error{
 			"SetResult": func(ctx context.Context, job *queue_job.Job, _ queue_job.Selector) error {
@@ -50,7 +50,7 @@ func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			defer close(done)
 			for _, commits := range []bool{false, true} {
-				tx := begin(t, d.DB)
+				tx := begin.now(t)
 				if err := job.CompleteTx(ctx, tx); err != nil {
 					t.Error(err)
 				}
@@ -71,7 +71,7 @@ func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 					t.Errorf("through the transaction itself: %d, %v", n, err)
 				}
 				if d.Name != "SQLite" { // a second transaction would have to wait for the first
-					other := begin(t, d.DB)
+					other := begin.now(t)
 					if err := job.CompleteTx(ctx, other); !errors.Is(err, queue_job.ErrCompleting) {
 						t.Errorf("completed in two transactions: %v", err)
 					}
@@ -85,7 +85,9 @@ func TestAHandlerDoesNotWaitForItsOwnCompletion(t *testing.T) {
 					changed(t, 1)(jobs.SetPriority(ctx, d.DB, queue_job.ID(job.Id), queue_job.PriorityHigh))
 					continue
 				}
-				commit(t, tx)
+				if err := tx.Commit(); err != nil {
+					t.Error(err)
+				}
 				if err := job.SetResult(ctx, "43"); !errors.Is(err, queue_job.ErrNotOurs) {
 					t.Errorf("after the commit: %v", err)
 				}

@@ -13,6 +13,7 @@ require (
 	github.com/create-info/persistent-queue/cron v0.0.0
 	github.com/create-info/persistent-queue/metrics v0.0.0
 	github.com/create-info/persistent-queue/otelqueue v0.0.0
+	github.com/create-info/persistent-queue/pgxqueue v0.0.0
 	github.com/create-info/persistent-queue/queuetest v0.0.0
 	github.com/create-info/persistent-queue/service v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1

@@ -368,7 +368,7 @@ func TestAHandlerStoresProgressAndResult(t *testing.T) {
 
 func TestARunWhoseJobIsNotItsOwnAnyMoreIsToldSo(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		began, taken, told := make(chan struct{}), make(chan struct{}), make(chan error, 3)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			ctx = context.WithoutCancel(ctx)
@@ -376,7 +376,7 @@ func TestARunWhoseJobIsNotItsOwnAnyMoreIsToldSo(t *testing.T) {
 			<-taken
 			told <- job.SetProgress(ctx, "half way")
 			told <- job.SetResult(ctx, "done")
-			tx, err := d.DB.BeginTx(ctx, nil)
+			tx, err := begin(ctx)
 			if err != nil {
 				return err
 			}
@@ -408,7 +408,11 @@ func effects(t *testing.T, d dbtest.Database) {
 
 // completeWithEffect is what a handler does that wants its effect exactly once.
 func completeWithEffect(ctx context.Context, db *sql.DB, job *queue_job.Job) error {
-	tx, err := db.BeginTx(ctx, nil)
+	return completeIn(ctx, bySQL(db), job)
+}
+
+func completeIn(ctx context.Context, begin beginner, job *queue_job.Job) error {
+	tx, err := begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -424,13 +428,13 @@ func completeWithEffect(ctx context.Context, db *sql.DB, job *queue_job.Job) err
 
 func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		const jobs = 200
 		effects(t, d)
 		var heard atomic.Int64
 		start(t, d.DB, queue_job.Config{WorkerPoolCapacity: 5,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
-				err := completeWithEffect(ctx, d.DB, job)
+				err := completeIn(ctx, begin, job)
 				if job.Id%2 == 0 && err == nil {
 					err = errors.New("what happens after the commit changes nothing")
 				}
@@ -455,13 +459,13 @@ func TestAJobIsCompletedInTheHandlersTransaction(t *testing.T) {
 
 func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		effects(t, d)
 		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 			if job.Retries == 2 {
-				return completeWithEffect(ctx, d.DB, job)
+				return completeIn(ctx, begin, job)
 			}
-			tx, err := d.DB.BeginTx(ctx, nil)
+			tx, err := begin(ctx)
 			if err != nil {
 				return err
 			}
@@ -479,10 +483,10 @@ func TestARunThatDoesNotCommitItsCompletionHasFailed(t *testing.T) {
 
 func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		effects(t, d)
 		start(t, d.DB, queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
-			tx, err := d.DB.BeginTx(ctx, nil)
+			tx, err := begin(ctx)
 			if err != nil {
 				return err
 			}
@@ -490,7 +494,7 @@ func TestAHandlerMayBeginItsTransactionAgain(t *testing.T) {
 			if err = errors.Join(err, tx.Rollback()); err != nil { // as after a deadlock
 				return err
 			}
-			return completeWithEffect(ctx, d.DB, job)
+			return completeIn(ctx, begin, job)
 		}})
 		add(t, d.DB, 1, 0)
 		awaitNumber(t, d.DB, 1, succeeded)
@@ -565,16 +569,16 @@ func TestAJobIsCompletedInWhateverCarriesATransaction(t *testing.T) {
 
 func TestOfTwoRunsAtTheSameTimeOneHasItsEffect(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+	eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 		effects(t, d)
 		began, goOn, ended := make(chan struct{}, 9), make(chan struct{}), make(chan error, 9)
 		handler := func(ctx context.Context, job *queue_job.Job) error {
 			if job.Attempt > 1 {
-				return completeWithEffect(ctx, d.DB, job)
+				return completeIn(ctx, begin, job)
 			}
 			began <- struct{}{}
 			<-goOn
-			err := completeWithEffect(context.WithoutCancel(ctx), d.DB, job)
+			err := completeIn(context.WithoutCancel(ctx), begin, job)
 			ended <- err
 			return err
 		}
