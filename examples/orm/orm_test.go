@@ -17,6 +17,8 @@ import (
 
 var orms = []string{"bun", "ent", "gorm", "sqlc", "sqlx", "xorm"}
 
+const onPgx = "sqlcpgx" // and so on PostgreSQL alone
+
 var programs string // the folder of what was built
 
 // TestMain builds the programs, without the race detector: they are in the cache if the module was built.
@@ -39,9 +41,13 @@ func buildAndRun(m *testing.M) (exitCode int) {
 }
 
 func TestAJobComesAndGoesWithTheTransactionOfItsORM(t *testing.T) {
-	for _, orm := range orms {
+	for _, orm := range append(orms, onPgx) {
 		t.Run(orm, func(t *testing.T) {
-			dbtest.Each(t, func(t *testing.T, driver, dsn string) {
+			each := dbtest.Each
+			if orm == onPgx {
+				each = dbtest.PostgreSQL
+			}
+			each(t, func(t *testing.T, driver, dsn string) {
 				run(t, orm, "-driver", driver, "-dsn", dsn)
 
 				db := dbtest.Open(t, driver, dsn)

@@ -27,6 +27,7 @@ import (
 	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/metrics"
 	"github.com/create-info/persistent-queue/otelqueue"
+	"github.com/create-info/persistent-queue/pgxqueue"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -39,6 +40,8 @@ func Config(send func(Mail)) queue_job.Config {
 	cfg.Schedule, cfg.ScheduleParams = cron.MustParse("30 4 * * *"), Mail{"ops"}
 	return cfg
 }
+
+var _ queue_job.Executor = pgxqueue.Tx(nil)
 
 func New(db queue_job.DB, send func(Mail)) (*persistent_queue.Runner, error) {
 	return persistent_queue.New([]queue_job.Config{Config(send)}, nil, persistent_queue.WithDB(db), metrics.New().Option(),
@@ -74,7 +77,7 @@ func TestAnotherModuleUsesTheModulesAsAReleaseHasThem(t *testing.T) {
 	version := fmt.Sprintf("v0.0.1-test.%d", time.Now().UnixNano())
 	proxy, dir := t.TempDir(), t.TempDir()
 	gets := []string{"get", "-t"}
-	for _, module := range []string{"", "/cron", "/metrics", "/otelqueue", "/queuetest"} {
+	for _, module := range []string{"", "/cron", "/metrics", "/otelqueue", "/pgxqueue", "/queuetest"} {
 		release(t, proxy, filepath.Join("..", "..", module), modulePath+module, version)
 		gets = append(gets, modulePath+module+"@"+version)
 	}

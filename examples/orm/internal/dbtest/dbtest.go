@@ -19,13 +19,15 @@ import (
 )
 
 // The environment variables that name servers whose users may create databases; "make test" sets them.
-var servers = []struct {
-	name, variable, driver string
-	named                  func(dsn, database string) (string, error)
-}{
+var servers = []server{
 	{"MariaDB", "PQ_TEST_MARIADB_DSN", "mysql", mysqlNamed},
 	{"MySQL", "PQ_TEST_MYSQL_DSN", "mysql", mysqlNamed},
 	{"PostgreSQL", "PQ_TEST_POSTGRES_DSN", "pgx", postgresNamed},
+}
+
+type server struct {
+	name, variable, driver string
+	named                  func(dsn, database string) (string, error)
 }
 
 // Each runs the test on SQLite always, and on each server whose variable names one. One that is left out shows as a
@@ -36,19 +38,28 @@ func Each(t *testing.T, test func(t *testing.T, driver, dsn string)) {
 		test(t, "sqlite", shop.SQLite(filepath.Join(t.TempDir(), "shop.db")))
 	})
 	for _, s := range servers {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			dsn := os.Getenv(s.variable)
-			switch {
-			case dsn != "":
-				test(t, s.driver, database(t, s.driver, dsn, s.named))
-			case os.Getenv("PQ_TEST_ALL") != "":
-				t.Fatalf("%s is not set: \"make test\" runs on every database", s.variable)
-			default:
-				t.Skipf("left out: %s is not set; \"make test\" provides the servers", s.variable)
-			}
-		})
+		on(t, s, test)
 	}
+}
+
+// PostgreSQL is Each for a program that runs on nothing else.
+func PostgreSQL(t *testing.T, test func(t *testing.T, driver, dsn string)) {
+	on(t, servers[len(servers)-1], test)
+}
+
+func on(t *testing.T, s server, test func(t *testing.T, driver, dsn string)) {
+	t.Run(s.name, func(t *testing.T) {
+		t.Parallel()
+		dsn := os.Getenv(s.variable)
+		switch {
+		case dsn != "":
+			test(t, s.driver, database(t, s.driver, dsn, s.named))
+		case os.Getenv("PQ_TEST_ALL") != "":
+			t.Fatalf("%s is not set: \"make test\" runs on every database", s.variable)
+		default:
+			t.Skipf("left out: %s is not set; \"make test\" provides the servers", s.variable)
+		}
+	})
 }
 
 var databases atomic.Int64
