@@ -64,7 +64,8 @@ func Example_runner() {
 		defer pool.Close()
 		db := stdlib.OpenDBFromPool(pool)
 		defer db.Close()
-		runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "invoice", JobType: 1, HandleJobFunc: handle}}, nil, persistent_queue.WithDB(db))
+		configs := []queue_job.Config{{ServiceName: "invoice", JobType: 1, HandleJobFunc: handle}}
+		runner, err := persistent_queue.New(configs, nil, persistent_queue.WithDB(db))
 		if err != nil {
 			return err
 		}

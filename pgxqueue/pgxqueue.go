@@ -205,7 +205,7 @@ func columnOf(oid uint32) column {
 		return new(columnOfType[float64])
 	case pgtype.BoolOID:
 		return new(columnOfType[bool])
-	case pgtype.ByteaOID:
+	case pgtype.ByteaOID, pgtype.JSONOID, pgtype.JSONBOID:
 		return new(columnOfType[[]byte])
 	case pgtype.DateOID, pgtype.TimestampOID, pgtype.TimestamptzOID:
 		return new(columnOfType[time.Time])

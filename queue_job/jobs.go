@@ -23,7 +23,7 @@ type Jobs struct {
 // Executor runs a statement. A *sql.DB, a *sql.Tx, a *sql.Conn and the transactions of sqlx and ent are executors. With
 // GORM, pass tx.Statement.ConnPool of the transaction tx: tx.DB() leads out of the transaction, and so does the
 // Statement.ConnPool of a *gorm.DB that is not the transaction's. With bun, pass tx.Tx, and with xorm session.Tx().Tx:
-// the *sql.Tx inside.
+// the *sql.Tx inside. With pgx, pass what module pgxqueue makes of a pgx.Tx.
 type Executor interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -94,11 +95,8 @@ func pgxPool(t *testing.T, d dbtest.Database, mode pgx.QueryExecMode) *pgxpool.P
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if n := pool.Stat().AcquiredConns(); n != 0 {
-			t.Errorf("%d connections were not given back", n)
-			return // Close would wait for them
-		}
-		pool.Close()
+		awaitWithin(t, 10*time.Second, func() string { return "connections were not given back" }, func() bool { return pool.Stat().AcquiredConns() == 0 })
+		pool.Close() // which would wait for them
 	})
 	return pool
 }
