@@ -17,8 +17,8 @@ import (
 func atOnce(int, error) time.Duration { return 0 }
 
 // endIn has a handler end its job in a transaction that is committed, or not.
-func endIn(ctx context.Context, t *testing.T, d dbtest.Database, commits bool, end func(queue_job.Executor) error) error {
-	tx, err := d.DB.BeginTx(ctx, nil)
+func endIn(ctx context.Context, t *testing.T, begin beginner, commits bool, end func(queue_job.Executor) error) error {
+	tx, err := begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func TestAHandlerEndsItsJobInItsOwnTransactionHoweverItEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+			eachTx(t, func(t *testing.T, d dbtest.Database, begin beginner) {
 				effects(t, d)
 				var settled, dead, finished atomic.Value
 				config := queue_job.Config{
 					NeedRetry: true, MaxRetries: 5, RetryTiming: atOnce,
 					HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
-						err := endIn(ctx, t, d, job.Attempt > 1, func(tx queue_job.Executor) error { return c.end(ctx, job, tx) })
+						err := endIn(ctx, t, begin, job.Attempt > 1, func(tx queue_job.Executor) error { return c.end(ctx, job, tx) })
 						if err == nil && job.Attempt == 3 {
 							err = errors.New("what happens after the commit changes nothing")
 						}
@@ -141,7 +141,7 @@ func TestAnEndInATransactionIsRefusedThatSaysTooLittleOrTooMuch(t *testing.T) {
 				},
 				func(tx queue_job.Executor) error { return job.FailTx(ctx, d.DB, "no transaction") },
 			} {
-				told <- endIn(ctx, t, d, false, end)
+				told <- endIn(ctx, t, bySQL(d.DB), false, end)
 			}
 			return nil
 		}})
