@@ -175,6 +175,7 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 				return nil, 0, err
 			}
 			rounds[i] = roundFrom(place)
+			rounds[i].skips = n
 			abandoned += n
 		}
 	}

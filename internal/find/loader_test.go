@@ -44,7 +44,11 @@ func (b *pagedTable) Page(_ context.Context, jobType int32, _ store.Shard, place
 	pages := make([][]store.Row, len(places))
 	for i, place := range places {
 		for _, row := range b.rows {
-			if row.JobType == jobType && row.Priority == place.Priority && place.Status == 0 && place.Start == store.AtOnce && row.ID > place.ID && len(pages[i]) < limit {
+			start, behind := store.AtOnce, row.ID > place.ID
+			if row.StartTime > 0 {
+				start, behind = store.AtATime, row.StartTime > place.StartTime || row.StartTime == place.StartTime && behind
+			}
+			if row.JobType == jobType && row.Priority == place.Priority && place.Status == 0 && place.Start == start && behind && len(pages[i]) < limit {
 				pages[i] = append(pages[i], row)
 			}
 		}
@@ -52,7 +56,10 @@ func (b *pagedTable) Page(_ context.Context, jobType int32, _ store.Shard, place
 	return pages, nil
 }
 
-func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, _ int64, _ uint64) (store.Place, int, error) {
+func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, before int64, _ uint64) (store.Place, int, error) {
+	if lane.Start == store.AtATime {
+		return store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, 1, nil
+	}
 	return store.Place{Lane: lane, ID: 1}, 1, nil
 }
 
@@ -174,6 +181,29 @@ func TestAFirstLookThatFailsIsRepeatedWhileALeaseHolds(t *testing.T) {
 		if table.looks < 2 {
 			t.Errorf("a look went on after the lease was over: %d left of 5", table.looks)
 		}
+	})
+}
+
+// A row that came after the start of the process, and is dated earlier than what is left alone ends, may be the first of its key in an ordered
+// type. Then all jobs of the key wait for it.
+func TestAMomentIsEnoughToFindALaterRowAmongFewThatAreLeftAlone(t *testing.T) {
+	const since = 1000
+	synctest.Test(t, func(t *testing.T) {
+		table := &pagedTable{rows: []store.Row{{ID: 1, StartTime: since - 200}, {ID: 9, StartTime: since - 100}, {ID: 8, StartTime: since + 100}}}
+		ctx, stop := context.WithCancel(t.Context())
+		f := finderOn(t, table)
+		in, s := add(ctx, f, Key{Layout: share.Undivided}, 10) // the lease comes when the rows are there: the tail does not bring them
+		in.backlog.UpTo = 1
+		in.backlog.since.Store(since)
+		var loader sync.WaitGroup
+		loader.Go(func() { in.Load(ctx) })
+		in.backlog.Fell()
+		time.Sleep(5 * time.Second)
+		if in.backlog.LeftAlone() != 1 || s.Knows(1) || !s.Knows(8) || !s.Knows(9) {
+			t.Errorf("%d are left alone, and in memory are %v", in.backlog.LeftAlone(), s.rows)
+		}
+		stop()
+		loader.Wait()
 	})
 }
 

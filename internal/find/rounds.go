@@ -6,11 +6,17 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-const wholeEvery = 10 * time.Minute // a round goes over abandoned rows, too: there may be later ones among them
+// Now and then, a round goes over the abandoned rows of its lane, too: there may be later ones among them, and in an ordered type all jobs of a
+// key wait for such a row. Few abandoned rows cost next to nothing, so it goes over ten a second on average, but over any number in ten minutes.
+const (
+	wholeEvery = 10 * time.Minute
+	perSkipped = 100 * time.Millisecond
+)
 
 // round is one way through a lane, mostly from behind its abandoned rows.
 type round struct {
 	head, at store.Place
+	skips    int           // abandoned rows before the head, when they were counted
 	whole    time.Time     // when it last began with the first row of the lane
 	ended    time.Time     // zero: not yet
 	took     time.Duration // by its statements
@@ -20,8 +26,8 @@ func roundFrom(head store.Place) round { return round{head: head, at: head, whol
 
 // again begins the next round of the lane.
 func (r *round) again(now time.Time) {
-	*r = round{head: r.head, at: r.head, whole: r.whole}
-	if now.Sub(r.whole) >= wholeEvery {
+	*r = round{head: r.head, at: r.head, skips: r.skips, whole: r.whole}
+	if now.Sub(r.whole) >= min(wholeEvery, time.Duration(r.skips)*perSkipped) {
 		r.at, r.whole = firstOf(r.head.Lane), now
 	}
 }

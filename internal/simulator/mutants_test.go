@@ -275,6 +275,14 @@ var mutants = []mutant.Mutant{
 		Folder: "internal/find", Test: "TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver",
 	},
 	{
+		Name: "find: a later row among few that are left alone is found within ten minutes only",
+		File: "internal/find/loader.go",
+		Old:  "rounds[i].skips = n",
+		New:  "rounds[i].skips = 1_000_000",
+
+		Folder: "internal/find", Test: "TestAMomentIsEnoughToFindALaterRowAmongFewThatAreLeftAlone",
+	},
+	{
 		Name: "pace: the next look does not come right behind the end of a rest",
 		File: "internal/cluster/look.go",
 		Old:  "lease, _, rest := share.ParseRemains(row.Name)",
