@@ -911,7 +911,8 @@ var mutants = []mutant.Mutant{
 		File: "internal/simulator/table.go",
 		Old:  "place.ID = old[len(old)-1].ID",
 		New:  "place.ID = end",
-		Seed: 2500,
+
+		Folder: "internal/simulator", Test: "TestARowThatIsCommittedLateLiesBehindTheAbandonedRowsBeforeIt",
 	},
 	{
 		Name: "a job that still runs under a term that was given away is taken for lost",
