@@ -295,7 +295,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/doubts.go",
 		Old:  "\t\t\tm.backlog.LetGo()\n",
 		New:  "",
-		Seed: 88,
+		Seed: 345,
 	},
 	{
 		Name: "cut off: nobody writes that a stop has cut jobs off",
@@ -323,7 +323,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/line.go",
 		Old:  "if inDoubt {",
 		New:  "if inDoubt && lease.Term == 0 {",
-		Seed: 65,
+		Seed: 113,
 	},
 	{
 		Name: "late: a mark that was carried out after all is not taken back",
@@ -565,7 +565,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/dispatcher.go",
 		Old:  "d.turns.lookAtParked()\n",
 		New:  "\n",
-		Seed: 56,
+		Seed: 105,
 	},
 	{
 		Name: "early marks do not wait for their time",
