@@ -98,7 +98,7 @@ func (b *Backlog) LeaveAlone(n int) {
 type passedOver struct {
 	mu      sync.Mutex
 	terms   []int64       // for whose sake rows were left alone
-	ended   bool          // of one of these terms
+	ended   bool          // of one of these terms, or the memory was emptied
 	lookAt  time.Time     // while jobs run under such a term, its marks of others may be taken back: when to look for these
 	lookIn  time.Duration // from the last look to that one
 	left    bool          // rows have left the memory
@@ -123,6 +123,14 @@ func (b *Backlog) LetGo() {
 	b.passed.mu.Lock()
 	defer b.passed.mu.Unlock()
 	b.passed.left = true
+}
+
+// LoadAgain has the loader begin anew: the memory was emptied, and the place that the loader has come to lies behind what was there.
+func (b *Backlog) LoadAgain() {
+	b.passed.mu.Lock()
+	b.passed.ended = true
+	b.passed.mu.Unlock()
+	b.Ask()
 }
 
 // HeedTerms notes under which terms jobs still run. Rows that were left alone for the sake of others are to be loaded, or swept at once: since

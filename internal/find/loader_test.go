@@ -207,6 +207,42 @@ func TestAMomentIsEnoughToFindALaterRowAmongFewThatAreLeftAlone(t *testing.T) {
 	})
 }
 
+// If the newest row is deleted, the tail cannot tell that from a table that was emptied: what waits in memory is forgotten. A long backlog must
+// not keep these rows waiting for its next round.
+func TestWhatIsForgottenBecauseTheIdsMayBeginAnewIsLoadedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		f := finderOn(t, &pagedTable{rows: manyRows(5000, 1)})
+		f.tail.above.Store(9000)
+		in, s := add(ctx, f, Key{Layout: share.Undivided}, 100)
+		var loader sync.WaitGroup
+		loader.Go(func() { in.Load(ctx) })
+		defer loader.Wait()
+		defer stop()
+		roomCame := make(chan struct{}, 1)
+		in.backlog.RoomCame = roomCame
+		in.backlog.Fell()
+		for range 10 { // what was in memory runs
+			time.Sleep(time.Second)
+			synctest.Wait()
+			s.Forget()
+			roomCame <- struct{}{}
+		}
+		time.Sleep(time.Second)
+		if s.Knows(2) || s.InMemory() != 100 {
+			t.Fatalf("%d rows are in memory; the loader is to be at work far behind the first one", s.InMemory())
+		}
+		if err := f.beginAnew(f.intakes(), 9000); err != nil {
+			t.Fatal(err)
+		}
+		roomCame <- struct{}{}
+		time.Sleep(time.Second)
+		if !s.Knows(2) {
+			t.Error("the loader goes on where it was")
+		}
+	})
+}
+
 func manyRows(n int, created int64) (rows []store.Row) {
 	for i := range n {
 		rows = append(rows, store.Row{ID: uint64(i + 2), CreateTime: created})

@@ -198,8 +198,8 @@ func (t *tail) sameTable(above uint64, rows []store.TailRow) bool {
 	return newest.ID > above || t.born == 0 || t.born == newest.CreateTime
 }
 
-// beginAnew follows the table's newest id wherever it is, and has all rows that wait in memory forgotten: another job may bear the id of
-// one of them by now.
+// beginAnew follows the table's newest id wherever it is, and has all rows that wait in memory forgotten and loaded again, wherever the loader
+// is: another job may bear the id of one of them by now.
 func (f *Finder) beginAnew(list intakes, above uint64) error {
 	newest, err := f.newest(list)
 	if err != nil || !f.tail.above.CompareAndSwap(above, newest) {
@@ -209,7 +209,7 @@ func (f *Finder) beginAnew(list intakes, above uint64) error {
 	f.tail.gaps.clear()
 	for _, in := range f.intakes() {
 		in.sink.Forget()
-		in.backlog.Ask()
+		in.backlog.LoadAgain()
 	}
 	return nil
 }

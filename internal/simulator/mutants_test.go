@@ -275,6 +275,14 @@ var mutants = []mutant.Mutant{
 		Folder: "internal/find", Test: "TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver",
 	},
 	{
+		Name: "find: what is forgotten since the ids may begin anew waits for the next round of its lane",
+		File: "internal/find/tail.go",
+		Old:  "in.backlog.LoadAgain()",
+		New:  "in.backlog.Ask()",
+
+		Folder: "internal/find", Test: "TestWhatIsForgottenBecauseTheIdsMayBeginAnewIsLoadedAgainAtOnce",
+	},
+	{
 		Name: "find: a later row among few that are left alone is found within ten minutes only",
 		File: "internal/find/loader.go",
 		Old:  "rounds[i].skips = n",
