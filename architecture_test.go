@@ -36,6 +36,7 @@ var floors = []struct {
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},
 	{"what the log says of a job, what queue_job and those above it have in common, and how many jobs are changed", []string{"logger", "internal/hidden", "internal/bulk"}},
 	{"what is noted beside the jobs, and what people read and change", []string{"internal/record"}},
+	{"whether an instance lives, for those who say that it is gone", []string{"internal/witness"}},
 	{"what the engine sends", []string{"internal/store"}},
 	{"each alone: the way to the database, attributes of a context, the arithmetic of trust, the names and fair shares of leases, the wake-up call, who is on this machine, how long a body may take, how counts and spans are written", []string{"internal/attributes", "internal/bodies", "internal/conn", "internal/lease", "internal/nearby", "internal/share", "internal/wake", "internal/words"}},
 	{"for tests: a library with a known failure", []string{"internal/mutant"}},

@@ -143,6 +143,24 @@ func WithGrace(grace time.Duration) Option {
 	return func(r *Runner) { r.grace = grace }
 }
 
+// WithIdentity says what the process is for whoever starts it: the UID of its pod with the name of its container, the pod of a StatefulSet, or a
+// systemd unit with the machine's id. Use it where processes are started again in their place: what a process ran that was killed then runs
+// again within two seconds of the restart, instead of when its leases end, see [queue_job.Config.LockSecond].
+//
+// It is a promise: when a process with an identity starts, the one that had it before is gone. The Runner then looks for that one's life in the
+// table. If the life does not change for 1.2 seconds, by this process's own clock and while the database answers, it is over, and all ends that
+// the earlier process held. If it does change, two processes have one identity: the log says so, and both go on as if they had none. But
+// if the earlier one is frozen, or cannot reach the database, its jobs run twice at the same time, until it hears of that; its outcomes do not
+// count. So never give one identity to two processes that run at the same time. Never guess one: host name and process number are not enough,
+// and neither is a text with an empty variable in it. docs/operations.md has the lines for Kubernetes and systemd.
+//
+// No start waits for that. The identity counts for the instances of one service ([queue_job.Config.ServiceName]); two Runners of a service
+// in one process need two. It has no effect on SQLite, on handles that are not a *sql.DB, and on types whose LockSecond is below four or
+// that have a MinLockSecond. Default none: what was under way runs again when its lease has ended. [New] refuses an empty one.
+func WithIdentity(identity string) Option {
+	return func(r *Runner) { r.options.Identity, r.identified = identity, true }
+}
+
 func checkRetention(times queue_job.Retention, archives bool) error {
 	if archives && times == (queue_job.Retention{}) {
 		return errors.New("persistent_queue.WithArchive: without WithRetention no job is deleted, so none is archived; use both")

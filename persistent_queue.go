@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,10 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	}
 	if r.grace <= 0 {
 		return nil, fmt.Errorf("persistent_queue.WithGrace: it is %v; use a positive time", r.grace)
+	}
+	if r.identified && strings.TrimSpace(r.options.Identity) == "" {
+		return nil, errors.New("persistent_queue.WithIdentity: it is empty; pass what the process is for whoever starts it, such as the UID of its pod " +
+			"with the name of its container, or leave the option out")
 	}
 	if err := checkRetention(r.options.Retention, r.options.Archive != nil); err != nil {
 		return nil, err
@@ -248,6 +253,7 @@ type Runner struct {
 	configs          []queue_job.Config // of the call whose turn it is, once New has returned
 	log              logger.Logger
 	withoutMigration bool
+	identified       bool // WithIdentity was given
 	middleware       []queue_job.Middleware
 	batchMiddleware  []queue_job.BatchMiddleware
 	base             func(*queue_job.Job) context.Context // nil: none

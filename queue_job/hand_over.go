@@ -17,7 +17,7 @@ import (
 // handOverLasts is for how many seconds a hand-over is asked for.
 const handOverLasts = 5
 
-// ErrRefused is the cause of an error of HandOver, Drain, Break and PauseUntil that has nothing to do with the database: as things are,
+// ErrRefused is the cause of an error of HandOver, Drain, Break, Bury and PauseUntil that has nothing to do with the database: as things are,
 // the call cannot do what it is for. The error's text says why, and usually what to do. Nothing was changed.
 var ErrRefused = errors.New("refused")
 
@@ -152,6 +152,9 @@ func mayHandOver(lease string, rows []store.Seen) (term int64, err error) {
 		return 0, refused("its holder, %s, is of an older version, which cannot be asked; stop that instance, and another one takes the lease",
 			share.Readable(rows[i].Owner))
 	}
+	if lifeIsOver(holder.Instance, rows) {
+		return 0, refused("its holder, %s, was not heard of and is buried; another instance takes the lease by itself", share.Readable(rows[i].Owner))
+	}
 	service := holder.Service
 	if here, found := presenceOf(holder.Instance, rows); found { // a type's configuration may have another name than the instance
 		service = share.OwnerOf(here.Owner).Service
@@ -166,10 +169,17 @@ func mayHandOver(lease string, rows []store.Seen) (term int64, err error) {
 // presenceOf finds the row that says that an instance is there.
 func presenceOf(instance string, rows []store.Seen) (row store.Seen, found bool) {
 	i := slices.IndexFunc(rows, func(row store.Seen) bool { return row.Name == share.Presence(instance) && !row.Free })
-	if i < 0 {
+	if i < 0 || lifeIsOver(instance, rows) {
 		return store.Seen{}, false
 	}
 	return rows[i], true
+}
+
+// lifeIsOver reports whether others have buried an instance.
+func lifeIsOver(instance string, rows []store.Seen) bool {
+	return slices.ContainsFunc(rows, func(row store.Seen) bool {
+		return row.Name == share.Life(instance) && !row.Free && row.Running <= store.Buried
+	})
 }
 
 // another reports whether there is an instance of a service beside one, which does not leave.
@@ -182,7 +192,8 @@ func another(service, beside string, rows []store.Seen) bool {
 	}
 	return slices.ContainsFunc(rows, func(row store.Seen) bool {
 		id, present := share.ParsePresence(row.Name)
-		return present && !row.Free && row.Running != share.Leaves && !drained[id] && id != beside && share.OwnerOf(row.Owner).Service == service
+		return present && !row.Free && row.Running != share.Leaves && !drained[id] && id != beside && share.OwnerOf(row.Owner).Service == service &&
+			!lifeIsOver(id, rows)
 	})
 }
 

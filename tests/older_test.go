@@ -105,6 +105,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Rise":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = .*, running = .*, layout = .*, locked_by = \?, locked_at`),
 	"Beat":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET term = .*, running = .* AND locked_by = \? AND running >= \?`),
 	"Bury":               regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET running = -\?, lock_until = .* AND term <= `),
+	"BuryDead":           regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET running = -\?, lock_until = .* AND running > -\?`),
 	"CopyLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET locked_by = CASE lock_name`),
 	"FreeLeases":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .* locked_by IN \(\?\) AND UNIX_TIMESTAMP\(lock_until\) > `),
 	"BreakLease":         regexp.MustCompile(`UPDATE (.* )?shedlock_tab .* SET lock_until = .*, running = -\? WHERE`),
@@ -372,6 +373,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		"Rise":          st.Rise(ctx, "live-000000000000", "me", 2, 2500, 10),
 		"Beat":          ignoring(st.Beat(ctx, "live-000000000000", "me", 3, 2500, 10)),
 		"Bury":          ignoring(st.Bury(ctx, "live-000000000000", "me", 1, 10)),
+		"BuryDead":      ignoring(st.BuryDead(ctx, "live-000000000000", "me", 1, 10, false)),
 		"CopyLeases": st.CopyLeases(ctx, []store.Copy{
 			{Seen: store.Seen{Name: "job-7", Owner: "me", Term: 1, Layout: 1, Until: later.UnixMicro()}, Rest: "rest-7-1"},
 		}),

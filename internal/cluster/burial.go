@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,4 +81,39 @@ func (c *Coordinator) heedLife(ctx context.Context) {
 	case time.Since(c.needless) >= unneededFor:
 		c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx))
 	}
+}
+
+// heedPredecessors has the first look show which earlier instances with this one's identity there are. They are watched beside all else: this
+// instance need not wait for that, and what is free is for everybody.
+func (c *Coordinator) heedPredecessors(seen []store.Seen) {
+	if c.heeded {
+		return
+	}
+	c.heeded = true
+	lives := c.process.Keeper.Predecessors(seen)
+	if len(lives) == 0 {
+		return
+	}
+	seen = slices.Clone(seen)
+	c.process.Working(func(working context.Context) {
+		c.process.Go(func() {
+			err := c.process.Keeper.Succeed(working, lives, seen, c.heedPredecessor)
+			if working.Err() == nil {
+				c.process.Errlog.On(working, "watch the instance whose place this one takes", err)
+			}
+		})
+	})
+}
+
+// heedPredecessor is told what an earlier instance with this one's identity is.
+func (c *Coordinator) heedPredecessor(who string, buried bool) {
+	if !buried {
+		c.process.Log.Warn(c.process.About, fmt.Sprintf("%s has the identity of this instance, and says that it lives: two processes have one "+
+			"identity. It is left alone, like any other instance. Give each process that runs at the same time an identity of its own in WithIdentity, such "+
+			"as the UID of its pod with the name of its container", who))
+		return
+	}
+	c.process.Log.Info(c.process.About, fmt.Sprintf("%s had the identity of this instance, and says no more that it lives: its leases end, and what it "+
+		"ran, runs again", who))
+	c.Wake()
 }

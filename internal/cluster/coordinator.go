@@ -36,6 +36,7 @@ type Coordinator struct {
 	seats    *ground.List[*seat]          // retired ones stay until what they have run is written
 	byName   map[string]*seat             // that have not retired, by their leases
 	seen     *snapshot                    // the last one
+	heeded   bool                         // what earlier instances with this one's identity have left behind is known
 	tidied   bool                         // the rows of instances that are no more were deleted
 	needless time.Time                    // since when this instance has had no lease for which it has to live
 	presence atomic.Pointer[keeper.Lease] // says that this instance is here; nil: it was not taken yet

@@ -180,6 +180,7 @@ func (c *Coordinator) fleet(ctx context.Context) (fleet store.Fleet, sent time.T
 		c.process.Clock.Reading(fleet.Now, sent, answered)
 		c.hear(&Pauses{fleet.Paused, sent, answered.Sub(sent)})
 		c.process.Hears.ClockRead()
+		c.heedPredecessors(fleet.Leases)
 		if err = c.process.Keeper.EndStrays(ctx, fleet.Leases); err == nil {
 			again = c.bury(ctx, fleet.Leases)
 		}

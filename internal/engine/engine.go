@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/pipeline"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -79,6 +80,9 @@ func (e *Engine) openDatabase(ctx context.Context, group []queue_job.Config) (*d
 	}
 	d.leases.hook = e.told.leases
 	d.address, d.options = addressOf(&group[0]), e.options
+	if e.options.Identity != "" {
+		d.keeper.Identify(share.Identity(group[0].ServiceName, e.options.Identity))
+	}
 	others := d.claim(ctx, group)
 	if len(others) == 0 {
 		return d, nil

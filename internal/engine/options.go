@@ -19,6 +19,7 @@ type Options struct {
 	Lenient    bool // types that are others' are left alone, and the rest is run; otherwise they are an error
 	MaxWorkers int  // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
+	Identity   string                                            // of the process, as the application says; empty: it says none
 	Archive    func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	Observers  []queue_job.Observer
 	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below

@@ -134,6 +134,10 @@ func (v *vanishing) Rise(context.Context, string, string, int64, int64, int64) e
 func (v *vanishing) Beat(context.Context, string, string, int64, int64, int64) (bool, error) {
 	return true, v.err()
 }
+func (v *vanishing) BuryDead(context.Context, string, string, int64, int64, bool) (bool, error) {
+	panic("nobody is buried")
+}
+
 func (v *vanishing) Bury(context.Context, string, string, int64, int64) (bool, error) {
 	return true, v.err()
 }

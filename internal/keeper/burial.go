@@ -103,6 +103,11 @@ func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []Burial, 
 	return buried, nil
 }
 
+// nameOf is what people read of an instance.
+func nameOf(owner, instance string) string {
+	return fmt.Sprintf("%s (%s)", share.Readable(owner), instance)
+}
+
 // lastsFor is how many seconds it takes until the last lease of an instance has ended.
 func lastsFor(instance string, seen []store.Seen) (seconds int64) {
 	for i := range seen {
@@ -115,7 +120,8 @@ func lastsFor(instance string, seen []store.Seen) (seconds int64) {
 
 // Evict takes the leases that a look has shown from instances that are buried, and from earlier lives of others: what may still run under them
 // gets a row of its own, with the same owner, term and end, and their names are free. A lease is freed only if a look has shown that row. It
-// returns whether it has written such rows; then another look shows them. Whoever does the same at the same time does no harm.
+// returns whether it has written such rows; then another look shows them. Of the dead, all ends at once. Whoever does the same at the same time
+// does no harm.
 func (k *Keeper) Evict(ctx context.Context, seen []store.Seen) (copied bool, err error) {
 	gone := k.gone(seen)
 	if len(gone) == 0 {
@@ -123,19 +129,25 @@ func (k *Keeper) Evict(ctx context.Context, seen []store.Seen) (copied bool, err
 	}
 	var copies []store.Copy
 	var names, owners []string
-	for i := range seen {
-		row := &seen[i]
-		if _, _, is := share.ParseType(row.Name); !is || row.Free || row.Layout < 0 || !gone.has(row.Owner) {
-			continue
-		}
-		rest := share.Remains(row.Name, row.Term)
-		if !slices.ContainsFunc(seen, func(other store.Seen) bool { return other.Name == rest && other.Owner == row.Owner }) {
-			copies = append(copies, store.Copy{Seen: *row, Rest: rest})
-			continue
-		}
+	free := func(row *store.Seen) {
 		names = append(names, row.Name)
 		if !slices.Contains(owners, row.Owner) {
 			owners = append(owners, row.Owner)
+		}
+	}
+	for i := range seen {
+		row := &seen[i]
+		switch gone.take(row) {
+		case leave:
+		case end:
+			free(row)
+		case leaveRest:
+			rest := share.Remains(row.Name, row.Term)
+			if slices.ContainsFunc(seen, func(other store.Seen) bool { return other.Name == rest && other.Owner == row.Owner }) {
+				free(row)
+			} else {
+				copies = append(copies, store.Copy{Seen: *row, Rest: rest})
+			}
 		}
 	}
 	if len(copies) > 0 {
@@ -157,10 +169,13 @@ func (k *Keeper) Evict(ctx context.Context, seen []store.Seen) (copied bool, err
 }
 
 // lives are the takings that began the lives of instances, by the instances. Leases of earlier takings are taken from them; if a life is over, all
-// are.
+// are; and if the process is dead, all ends.
 type lives map[string]int64
 
-const over = 1<<63 - 1
+const (
+	over = 1<<63 - 2
+	dead = 1<<63 - 1
+)
 
 func (k *Keeper) gone(seen []store.Seen) (gone lives) {
 	for i := range seen {
@@ -173,19 +188,54 @@ func (k *Keeper) gone(seen []store.Seen) (gone lives) {
 			gone = lives{}
 		}
 		n, _, _ := share.TakingOf(row.Owner)
-		if gone[id] = n; row.Running != store.Buried {
+		if gone[id] = n; row.Running > store.Buried {
 			continue
 		}
-		gone[id] = over
+		if gone[id] = over; row.Running <= store.Dead {
+			gone[id] = dead
+		}
 		if f := k.pulse.now.Load(); f != nil && row.Owner == f.owner {
 			k.end(f)
+		}
+		if id == k.id && gone[id] == dead {
+			k.loseLife()
 		}
 	}
 	return gone
 }
 
-func (g lives) has(owner string) bool {
-	n, _, governed := share.TakingOf(owner)
-	began, is := g[share.OwnerOf(owner).Instance]
-	return is && governed && n < began
+// loseLife ends the leases of lives that are over: somebody has said that this process is gone, and others run what it runs.
+func (k *Keeper) loseLife() {
+	for _, l := range k.all() {
+		if l.starts.life != nil && l.starts.life.over.Load() {
+			k.drop(l)
+			l.end(ErrLost)
+		}
+	}
+}
+
+// taken is what becomes of a row when its owner's lease is taken from it.
+type taken int
+
+const (
+	leave     taken = iota // it stays as it is
+	leaveRest              // it is freed when what may run under it has a row of its own
+	end                    // nothing runs under it
+)
+
+// take is what becomes of a row.
+func (g lives) take(row *store.Seen) taken {
+	id := share.OwnerOf(row.Owner).Instance
+	began, is := g[id]
+	if !is || row.Free || row.Layout < 0 {
+		return leave
+	}
+	if began == dead && share.EndsWithProcess(id, row.Name, row.Owner) {
+		return end
+	}
+	n, _, governed := share.TakingOf(row.Owner)
+	if _, _, ofType := share.ParseType(row.Name); ofType && governed && n < began {
+		return leaveRest
+	}
+	return leave
 }

@@ -172,6 +172,7 @@ type Leases interface {
 
 	Beats
 	Bury(ctx context.Context, name, owner string, term, seconds int64) (buried bool, err error)
+	BuryDead(ctx context.Context, name, owner string, term, seconds int64, unexpired bool) (buried bool, err error)
 	CopyLeases(ctx context.Context, copies []store.Copy) error
 	FreeLeases(ctx context.Context, names, owners []string) error
 }
@@ -182,6 +183,7 @@ type Keeper struct {
 	leases    Leases
 	parent    context.Context
 	holder    string // the readable part of locked_by: service, host, process
+	identity  string // see Identify; empty: none
 	id        string // the same in the owners of all leases of this keeper, and in no others
 	takings   atomic.Int64
 	onRenewal func(error)
@@ -384,13 +386,18 @@ func collision(wanted []string, found string) error {
 // read-back never mistakes an earlier taking for this one. With the number goes the length of the leases, see [Overdue].
 // [share.OwnerOf] takes the text apart.
 func (k *Keeper) owner(readable string, length time.Duration, governed bool) string {
-	const most = 220 // characters: the column has 255
-	holder := []rune(cmp.Or(readable, k.holder))
 	taking := share.Taking(k.takings.Add(1), length)
 	if governed {
 		taking = share.Governed(taking)
 	}
-	return fmt.Sprintf("%s#%s.%s", string(holder[:min(len(holder), most)]), k.id, taking)
+	return fmt.Sprintf("%s#%s.%s", cut(cmp.Or(readable, k.holder), holderMost), k.id, taking)
+}
+
+const holderMost = 220 // characters: the column has 255
+
+func cut(text string, most int) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), most)])
 }
 
 // takingOf is the end of an owner, which tells each taking from all others. The name before it is for people.

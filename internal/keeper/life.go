@@ -150,7 +150,7 @@ func (k *Keeper) Rise(ctx context.Context) error {
 	if f := p.now.Load(); p.beats == nil || f != nil && !f.over.Load() {
 		return nil
 	}
-	f, counts, sent := &life{owner: k.owner("", k.longest(), false)}, p.counts(k.longest()), time.Now()
+	f, counts, sent := &life{owner: k.ownerOfLife()}, p.counts(k.longest()), time.Now()
 	err := k.through(ctx, func(ctx context.Context, way Beats) error {
 		sent = time.Now()
 		return way.Rise(ctx, share.Life(k.id), f.owner, firstBeat+k.takings.Add(1), counts.Milliseconds(), seconds(k.longest()))

@@ -54,8 +54,23 @@ func ParseLife(name string) (instance string, ok bool) {
 	return name[len(lives):], true
 }
 
-// Buried, in the place of what runs in the row of a life, says that the life is over. The same number stands in store.Buried.
-const Buried = -2
+// Buried, in the place of what runs in the row of a life, says that the life is over, and Dead that the process is, too. The same numbers stand in
+// store.Buried and store.Dead.
+const (
+	Buried = -2
+	Dead   = -3
+)
+
+// EndsWithProcess reports whether a row belongs to an instance, and ends when its process is known to be gone. A lease of a job type stays that has
+// one end, see package keeper: it is short, or nobody else is to get it so soon. So does the row of the life.
+func EndsWithProcess(instance, name, owner string) bool {
+	if OwnerOf(owner).Instance != instance || strings.HasPrefix(name, lives) {
+		return false
+	}
+	_, _, ofType := ParseType(name)
+	_, _, governed := TakingOf(owner)
+	return !ofType || governed
+}
 
 // UnheardAfter is how long after its last beat nobody wonders about an instance: one comes each second, but for a late answer now and then.
 const UnheardAfter = 1500 * time.Millisecond
@@ -203,7 +218,7 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 		case "rest":
 			v.noteRest(row)
 		case "live":
-			if id, ok := ParseLife(row.Name); ok && row.Running == Buried {
+			if id, ok := ParseLife(row.Name); ok && row.Running <= Buried {
 				buried[id] = true
 			}
 		}

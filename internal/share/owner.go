@@ -1,6 +1,8 @@
 package share
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,18 +22,44 @@ type Owner struct {
 func OwnerOf(text string) Owner {
 	mark := strings.LastIndexByte(text, '#')
 	instance, taking, _ := strings.Cut(text[mark+1:], ".")
-	if mark < 0 || len(instance) != 12 || !only(instance, "0123456789abcdef") || taking == "" || !only(taking, "0123456789") {
+	if mark < 0 || len(instance) != 12 || !only(instance, hexadecimal) || taking == "" || !only(taking, "0123456789") {
 		return Owner{}
 	}
 	o := Owner{Service: text[:mark], Instance: instance}
+	o.Service, _, _ = strings.Cut(o.Service, identified)
 	if at := strings.LastIndexByte(o.Service, '@'); at >= 0 {
-		o.Service, o.Host = text[:at], text[at+1:mark]
+		o.Service, o.Host = o.Service[:at], o.Service[at+1:]
 	}
 	if host, process, ok := strings.Cut(o.Host, "/"); ok {
 		o.Host = host
 		o.Process, _ = strconv.Atoi(process)
 	}
 	return o
+}
+
+// identified stands before the identity in an owner.
+const identified = "#~"
+
+// Identity is what stands in the owner of a life of what an application says it is: [Identified] puts it there. It is another one in another
+// service.
+func Identity(service, says string) string {
+	sum := sha256.Sum256([]byte(service + "\x00" + says))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Identified puts an identity behind the readable part of an owner. Older versions do not find the process in such an owner, and find all else.
+func Identified(readable, identity string) string { return readable + identified + identity }
+
+// IdentityOf is the identity in the text of an owner; empty: there is none.
+func IdentityOf(text string) string {
+	const digits = 16
+	if mark := strings.LastIndexByte(text, '#'); mark >= 0 {
+		at := strings.LastIndex(text[:mark], identified) + len(identified)
+		if at >= len(identified) && mark-at == digits && only(text[at:mark], hexadecimal) {
+			return text[at:mark]
+		}
+	}
+	return ""
 }
 
 // Taking writes the last part of an owner: a number that is new at every call, behind a zero and before five digits with the length of
@@ -63,6 +91,8 @@ const (
 	LengthDigits = 5
 	LengthMax    = 99_999 // as long or longer: the owner does not say so
 )
+
+const hexadecimal = "0123456789abcdef"
 
 func only(text, characters string) bool { return strings.Trim(text, characters) == "" }
 

@@ -58,6 +58,7 @@ const (
 	rise            verb = "rise"
 	beat            verb = "beat"
 	bury            verb = "bury"
+	buryDead        verb = "bury the dead"
 	copyLeases      verb = "copy leases"
 	freeLeases      verb = "free leases"
 	lookForWork     verb = "look for work"
@@ -179,7 +180,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
 	switch v {
-	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, copyLeases, freeLeases:
+	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, buryDead, copyLeases, freeLeases:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -355,7 +356,7 @@ func (v verb) aboutLeases() bool {
 	switch v {
 	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease,
 		seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes,
-		bury, copyLeases, freeLeases:
+		bury, buryDead, copyLeases, freeLeases:
 		return true
 	}
 	return false

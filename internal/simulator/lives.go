@@ -182,6 +182,21 @@ func (t *Table) Bury(ctx context.Context, name, owner string, term, seconds int6
 	})
 }
 
+func (t *Table) BuryDead(ctx context.Context, name, owner string, term, seconds int64, unexpired bool) (bool, error) {
+	return do(ctx, t, buryDead, ofLeases(name), func() (bool, error) {
+		l, there := t.leases[name]
+		if !there || t.locked(name) || l.Owner != owner || l.Running <= store.Dead || l.Term != term {
+			return false, nil
+		}
+		if !unexpired && l.Running >= 0 && l.Term > t.clock().UnixMilli() {
+			return false, nil
+		}
+		l.Running, l.Until = store.Dead, max(l.Until, t.nowRounded()+seconds)
+		t.leases[name] = l
+		return true, nil
+	})
+}
+
 func (t *Table) CopyLeases(ctx context.Context, copies []store.Copy) error {
 	names := make([]string, len(copies))
 	for i, c := range copies {

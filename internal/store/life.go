@@ -14,15 +14,18 @@ import (
 //	locked_by   who began this life: the leases of the life are taken later
 //	locked_at   when it began; of a life that is over, when somebody has ended it
 //	term        until when the instance may start jobs, in milliseconds of the database's clock
-//	running     for how many milliseconds that beat counts; Buried: this life is over
+//	running     for how many milliseconds that beat counts; Buried: this life is over; Dead: the process is gone
 //	layout      the number of that beat: one that arrives late changes nothing
 //	lock_until  when the last of the leases has ended that were renewed at the beat
 //
 // Whoever has seen the same term for so long buries the instance: by a compare-and-set on this very row, so that either the next beat does not
 // find it, or the burial does not. Then what the instance may still run keeps its term under the name of a rest, and its leases are free.
 
-// Buried stands in the row of a life that is over, in the place of how long a beat counts.
-const Buried = -2
+// These stand in the row of a life that is over, in the place of how long a beat counts.
+const (
+	Buried = -2 // what the instance had started may still run
+	Dead   = -3 // nothing of it runs any more: whoever knows it has said so, see [Store.BuryDead]
+)
 
 // Rise begins a life, whatever the row says of earlier ones. Its number is larger than those of all beats before. Sent again, or late, it changes
 // nothing.
@@ -78,6 +81,18 @@ func (s *Store) Bury(ctx context.Context, name, owner string, term, seconds int6
 	return n > 0, conn.Wrap("bury", err)
 }
 
+// BuryDead is Bury for an instance whose process is gone, as somebody says who knows it: then nothing need be left alone that it has started. If
+// others have buried it, it does the same. Unexpired: also if the last beat still counts.
+func (s *Store) BuryDead(ctx context.Context, name, owner string, term, seconds int64, unexpired bool) (buried bool, err error) {
+	until := s.Timestamp(fmt.Sprintf("%s(%s, %s + %d)", s.Greatest, s.Unix("lock_until"), s.LeaseRounded, seconds))
+	where := fmt.Sprintf("locked_by = ? AND running > %d AND term = %d", Dead, term)
+	if !unexpired {
+		where += fmt.Sprintf(" AND (running < 0 OR term <= %s)", s.LeaseMillis)
+	}
+	n, err := s.updateLeases(ctx, []string{name}, fmt.Sprintf("running = %d, lock_until = %s", Dead, until), nil, where, owner)
+	return n > 0, conn.Wrap("bury the dead", err)
+}
+
 // Copy is a lease of an instance that is buried, as a look has shown it that has shown the burial, too, and the name of its rest.
 type Copy struct {
 	Seen
@@ -118,8 +133,8 @@ func (s *Store) CopyLeases(ctx context.Context, copies []Copy) error {
 	return conn.Wrap("copy leases", err)
 }
 
-// FreeLeases ends leases of these owners, whose copies a look has shown. If somebody has locked a row, the next look has it freed. Names and
-// owners are two lists, as in [Store.KeepLeases]. Sent again, or late, it changes nothing.
+// FreeLeases ends leases of these owners, whose copies a look has shown, or who are dead. If somebody has locked a row, the next look has it
+// freed. Names and owners are two lists, as in [Store.KeepLeases]. Sent again, or late, it changes nothing.
 func (s *Store) FreeLeases(ctx context.Context, names, owners []string) error {
 	_, err := s.updateLeases(ctx, names, fmt.Sprintf("lock_until = %s", s.Timestamp(s.LeaseNow)), nil,
 		fmt.Sprintf("locked_by IN (?) AND %s > %s", s.Unix("lock_until"), s.LeaseNow), owners)

@@ -241,6 +241,10 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"Rise":          func(ctx context.Context, s *record.Store) { _ = s.Rise(ctx, "live-1", "me", 41, 2500, 10) },
 	"Beat":          func(ctx context.Context, s *record.Store) { _, _ = s.Beat(ctx, "live-1", "me", 42, 2500, 10) },
 	"Bury":          func(ctx context.Context, s *record.Store) { _, _ = s.Bury(ctx, "live-1", "me", 9, 30) },
+	"BuryDead": func(ctx context.Context, s *record.Store) {
+		_, _ = s.BuryDead(ctx, "live-1", "me", 9, 30, false)
+		_, _ = s.BuryDead(ctx, "live-1", "me", 9, 30, true)
+	},
 	"CopyLeases": func(ctx context.Context, s *record.Store) {
 		_ = s.CopyLeases(ctx, []store.Copy{
 			{Seen: store.Seen{Name: "a", Owner: "me", Term: 9, Running: 3, Layout: 1, Until: 1_700_000_000_000_000}, Rest: "rest-a-9"},
@@ -421,7 +425,7 @@ func TestNoStatementThatReplicasAreSentAsksForLocksOrTheTimeByThen(t *testing.T)
 			}
 		}
 	}
-	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases", "Bury", "FreeLeases"} {
+	for _, name := range []string{"Mark", "TakeLeases", "KeepLeases", "Bury", "BuryDead", "FreeLeases"} {
 		if sent := sentBy(t, conn.MySQL.ForStatements(), verbs[name]); !strings.HasSuffix(sent[0].text, " FOR UPDATE"+conn.PassingLocked) {
 			t.Errorf("%s does not ask first which rows are locked: %s", name, sent[0].text)
 		}

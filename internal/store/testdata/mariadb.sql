@@ -243,6 +243,23 @@ WHERE lock_name IN (?)
   AND term = 9
   AND term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000); -- with "live-1", "me"
 
+-- BuryDead
+/*M!
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9
+  AND (running < 0 OR term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)); -- with "live-1", "me"
+/*M!
+SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9; -- with "live-1", "me"
+
 -- Cancel
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 5, update_time = UNIX_TIMESTAMP()

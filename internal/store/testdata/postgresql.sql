@@ -228,6 +228,27 @@ WHERE lock_name = ANY(ARRAY(SELECT lock_name
   AND term = 9
   AND term <= CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint); -- with "live-1", "me"
 
+-- BuryDead
+UPDATE shedlock_tab
+SET running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1)
+    FOR UPDATE SKIP LOCKED))
+  AND locked_by = $2
+  AND running > -3
+  AND term = 9
+  AND (running < 0 OR term <= CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)); -- with "live-1", "me"
+UPDATE shedlock_tab
+SET running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+WHERE lock_name = ANY(ARRAY(SELECT lock_name
+    FROM shedlock_tab
+    WHERE lock_name IN ($1)
+    FOR UPDATE SKIP LOCKED))
+  AND locked_by = $2
+  AND running > -3
+  AND term = 9; -- with "live-1", "me"
+
 -- Cancel
 UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))

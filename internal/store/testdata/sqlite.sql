@@ -189,6 +189,21 @@ WHERE lock_name IN (?)
   AND term = 9
   AND term <= CAST(unixepoch('subsec') * 1000 AS INTEGER); -- with "live-1", "me"
 
+-- BuryDead
+UPDATE shedlock_tab
+SET running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9
+  AND (running < 0 OR term <= CAST(unixepoch('subsec') * 1000 AS INTEGER)); -- with "live-1", "me"
+UPDATE shedlock_tab
+SET running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9; -- with "live-1", "me"
+
 -- Cancel
 UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()

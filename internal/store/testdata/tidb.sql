@@ -119,6 +119,21 @@ WHERE lock_name IN (?)
   AND term = 9
   AND term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000); -- with "live-1", "me"
 
+-- BuryDead
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9
+  AND (running < 0 OR term <= (UNIX_TIMESTAMP() * 1000 + MICROSECOND(NOW(6)) DIV 1000)); -- with "live-1", "me"
+UPDATE shedlock_tab FORCE INDEX (PRIMARY)
+SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+WHERE lock_name IN (?)
+  AND locked_by = ?
+  AND running > -3
+  AND term = 9; -- with "live-1", "me"
+
 -- ClaimOperation
 UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
 SET worker = ?, touched_at = UNIX_TIMESTAMP()

@@ -1,0 +1,85 @@
+package keeper
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/witness"
+)
+
+// An instance may say which pod or unit it is. If it is started again, its process of before is gone, by contract: so whoever comes next need not
+// leave alone what that has begun. It watches the life that the earlier instance has left behind, and buries it as dead.
+//
+//	earlier   beats ╵         ╵   ✕ killed
+//	this one                         started ├── 1.2 s of silence ──┤ dead: its leases and rests end, and its jobs run again
+//
+// If the earlier one does say that it lives, two processes have one identity, and it is an instance like all others.
+const (
+	silentFor = 1200 * time.Millisecond // a beat is missing
+	anewMost  = 30
+	watchMost = 8 // earlier instances that are watched: more are there only if restarts follow each other within a lease
+)
+
+// Identify has the keeper say which identity its instance has, a [share.Identity]. It is to be called before anything else.
+func (k *Keeper) Identify(identity string) { k.identity = identity }
+
+// ownerOfLife is the owner of a life.
+func (k *Keeper) ownerOfLife() string {
+	if k.identity == "" {
+		return k.owner("", k.longest(), false)
+	}
+	return k.owner(share.Identified(cut(k.holder, holderMost-len(share.Identified("", k.identity))), k.identity), k.longest(), false)
+}
+
+// Predecessors are the lives of earlier instances with this one's identity, as a look has shown them, which nobody has found dead.
+func (k *Keeper) Predecessors(seen []store.Seen) (lives []store.Seen) {
+	if k.identity == "" || k.pulse.beats == nil {
+		return nil
+	}
+	for i := range seen {
+		row := &seen[i]
+		id, is := share.ParseLife(row.Name)
+		if is && !row.Free && row.Running > store.Dead && id != k.id && share.IdentityOf(row.Owner) == k.identity && len(lives) < watchMost {
+			lives = append(lives, *row)
+		}
+	}
+	return lives
+}
+
+// Succeed watches such lives, until it knows of each whether it is silent. It buries those that are, and tells of each what it is. Seen is the
+// look that has shown them.
+func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.Seen, told func(who string, buried bool)) error {
+	id := sha256.Sum256([]byte("witness of " + k.id))
+	of := hex.EncodeToString(id[:6])
+	w := &witness.Witness{Table: k.leases, Name: share.Life(of), Lapses: anewMost,
+		Owner: cut(k.holder, holderMost) + "#" + of + "." + share.Taking(1, beatCounts)}
+	var failed error
+	err := w.Watch(ctx, lives, func(life store.Seen) time.Duration {
+		return max(silentFor, silentFor*time.Duration(life.Running)*time.Millisecond/beatCounts) // its answers take long, perhaps
+	}, func(life store.Seen, v witness.Verdict) {
+		who, _ := share.ParseLife(life.Name)
+		switch v {
+		case witness.Lives:
+			told(nameOf(life.Owner, who), false)
+		case witness.Silent:
+			statement, cancel := context.WithTimeout(ctx, promptly)
+			defer cancel()
+			buried, err := k.leases.BuryDead(statement, life.Name, life.Owner, life.Term, lastsFor(who, seen), true)
+			if err != nil {
+				failed = err
+			}
+			if buried {
+				told(nameOf(life.Owner, who), true)
+			}
+		case witness.Gone:
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
