@@ -908,6 +908,7 @@ func (j *judge) isUp(i *instance) {
 	i.up, i.since = true, time.Now()
 	j.cameOrWent = i.since
 	j.world.trace.add(event{who: i.number, what: "is up"})
+	j.expectSuccession(i)
 }
 
 // killed, expectTakeover and disturb are called while the world stands still.

@@ -479,6 +479,10 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 		if got.(bool) {
 			j.hasBuried(about.leases[0])
 		}
+	case buryDead:
+		if got.(bool) {
+			j.hasBuriedDead(about.leases[0])
+		}
 	case setLayout:
 		j.hasMoved()
 	case layDown, writeRestRuns:

@@ -23,7 +23,7 @@ func (j *judge) takeoverOf(i *instance) time.Duration {
 }
 
 // drawLives draws such worlds, from dice of its own.
-func (p *plan) drawLives(d *dice) {
+func (p *plan) drawLives(d, dead *dice) {
 	if d.chance(700) || p.weather.truncated {
 		return
 	}
@@ -38,6 +38,7 @@ func (p *plan) drawLives(d *dice) {
 	if p.older {
 		p.drawDeploys(d)
 	}
+	p.drawDead(dead)
 	for range 4 + d.upTo(8) {
 		p.drawTransaction(d, d.between(0, p.calmAt), 1+d.upTo(8), 0)
 	}
@@ -229,6 +230,9 @@ func (j *judge) hasBuried(name string) {
 	j.saw["burial"]++
 	w := j.world
 	at := slices.IndexFunc(w.instances, func(i *instance) bool { return share.Life(i.id()) == name })
+	if at < 0 { // somebody who watched others
+		return
+	}
 	i := w.instances[at]
 	j.buried[i] = append(j.buried[i], time.Now())
 	j.showBuried(i)

@@ -40,6 +40,7 @@ type plan struct {
 	maxWorkers int  // of an instance; 0: without limit
 	slowKeys   bool // what a holder tells of keys is slow to arrive, now and then
 	unique     bool // some keys are
+	identified bool // instances say what they are
 	lives      bool // leases are long, and instances say that they live …
 	older      bool // … but for those of an older version
 }
@@ -105,7 +106,7 @@ func draw(seed uint64) *plan {
 	p.drawLockedWhileRunning(throw(seed, 22))
 	p.drawWakers(throw(seed, 23))
 	p.drawRush(throw(seed, 24))
-	p.drawLives(throw(seed, 25))
+	p.drawLives(throw(seed, 25), throw(seed, 26))
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -380,6 +380,7 @@ type instance struct {
 	asked      time.Time      // when it sent the latest question that was answered which types are paused
 	ended      time.Time      // when it was killed, or Stop gave up
 	killer     *run           // the run whose handler killed it; nil: none
+	identity   string         // what it says it is; empty: nothing
 	unreleased bool           // a lease could not be given back
 	engine     *engine.Engine // nil: it has not started yet
 }
@@ -388,6 +389,7 @@ func newInstance(w *world, place int) *instance {
 	i := &instance{world: w, place: place, number: len(w.instances) + 1, born: time.Now(), orders: make(chan time.Duration, 1)}
 	i.alive, i.die = context.WithCancel(context.Background())
 	i.link = newLink(w, i)
+	i.identity = w.identityOf(i)
 	return i
 }
 
@@ -501,7 +503,7 @@ func (w *world) hooked() bool { return w.seed%2 == 0 }
 
 func (i *instance) options() engine.Options {
 	if !i.world.hooked() {
-		return engine.Options{MaxWorkers: i.world.plan.maxWorkers}
+		return engine.Options{MaxWorkers: i.world.plan.maxWorkers, Identity: i.identity}
 	}
 	hear := func(hook string) func(context.Context, []queue_job.Settled) {
 		return func(_ context.Context, settled []queue_job.Settled) {
@@ -510,7 +512,7 @@ func (i *instance) options() engine.Options {
 			}
 		}
 	}
-	return engine.Options{MaxWorkers: i.world.plan.maxWorkers, OnSettled: hear(onSettled), OnDead: hear(onDead)}
+	return engine.Options{MaxWorkers: i.world.plan.maxWorkers, Identity: i.identity, OnSettled: hear(onSettled), OnDead: hear(onDead)}
 }
 
 func (i *instance) configs() []queue_job.Config {
