@@ -31,6 +31,7 @@ var said = map[string]string{
 	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
 	"drained":   "The instance gives its leases to the others within a second, and takes none. What runs on it, runs on.",
 	"undrained": "The instance takes its part of the leases again.",
+	"buried":    "The instance is dead: its leases have ended, and what it ran, runs again.",
 	"begun":     "The operation has begun. An instance starts on it within five seconds.",
 	"stopped":   "The operation is stopped. What it has changed stays so.",
 	"goes-on":   "The operation goes on where it was, within five seconds.",
@@ -238,11 +239,16 @@ func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to
 const drainFor = time.Hour
 
 func (c *console) changeInstance(ctx context.Context, r *http.Request) (outcome, to string, err error) {
-	if err := c.allow(r, Drain, anyType); err != nil {
+	id, do, needs := r.PathValue("instance"), r.PathValue("do"), Drain
+	if do == "bury" {
+		needs = Bury
+	}
+	if err := c.allow(r, needs, anyType); err != nil {
 		return "", "", err
 	}
-	id := r.PathValue("instance")
-	switch do := r.PathValue("do"); do {
+	switch do {
+	case "bury":
+		outcome, err = "buried", c.jobs.Bury(ctx, c.ex, id)
 	case "drain":
 		outcome, err = "drained", c.jobs.Drain(ctx, c.ex, id, drainFor)
 	case "undrain":

@@ -53,6 +53,8 @@ const (
 	HandOver Verb = "hand over"
 	// Drain is to have an instance give its leases to the others for a while, and to end that. The permit is asked for the job type -1.
 	Drain Verb = "drain"
+	// Bury is to say that the process of an instance is gone, so that what it ran runs again. The permit is asked for the job type -1.
+	Bury Verb = "bury"
 )
 
 // FromThisMachine permits everything to programs on this machine, and nothing to others. A request that a proxy has passed on is

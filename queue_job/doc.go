@@ -47,7 +47,8 @@
 //   - Jobs: [Jobs.Get] reads one, [Jobs.List] a page, [Jobs.All] any number; [Jobs.Counts] counts, [Jobs.Attempts] says why runs failed.
 //   - Jobs that [ID] or [Key] selects: [Jobs.Cancel], [Jobs.Reschedule], [Jobs.SetParams], [Jobs.SetPriority], [Jobs.Retry], [Jobs.RetryWith].
 //   - A type: [Jobs.Pause], [Jobs.PauseUntil], [Jobs.Resume], [Jobs.Paused], [Jobs.RetryAll], [Jobs.SetShards], [Jobs.SetLimits].
-//   - Who runs what: [Jobs.Types], [Jobs.Leases], [Jobs.Lines], [Jobs.Instances], or [Jobs.Fleet]; [Jobs.HandOver] and [Jobs.Drain] move it.
+//   - Who runs what: [Jobs.Types], [Jobs.Leases], [Jobs.Lines], [Jobs.Instances], or [Jobs.Fleet]; [Jobs.HandOver] and [Jobs.Drain] move it,
+//     and [Jobs.Bury] says that an instance is dead.
 //
 // # Delivery
 //

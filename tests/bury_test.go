@@ -2,10 +2,12 @@ package tests
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +21,68 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// mortal is a process with an identity. When it has died, it sends nothing more.
+// mortal is a process with an identity, and a way of its own to the server. When it has died, nothing comes through any more.
 type mortal struct {
 	*persistent_queue.Runner
-	db *sql.DB
+	way *cutWay
+}
+
+// cutWay forwards connections to a server, until it is cut.
+type cutWay struct {
+	listener net.Listener
+	mu       sync.Mutex
+	cut      bool
+	conns    []net.Conn
+}
+
+var atPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// through returns the DSN of a database behind such a way.
+func through(t *testing.T, d dbtest.Database) (w *cutWay, dsn string) {
+	t.Helper()
+	server := atPort.FindString(d.DSN)
+	if server == "" {
+		t.Skip("the server is not at a port of this machine")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = &cutWay{listener: listener}
+	t.Cleanup(w.end)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial("tcp", server)
+			if err != nil || !w.keep(conn, there) {
+				conn.Close()
+				continue
+			}
+			go io.Copy(there, conn)
+			go io.Copy(conn, there)
+		}
+	}()
+	return w, strings.Replace(d.DSN, server, listener.Addr().String(), 1)
+}
+
+func (w *cutWay) keep(conns ...net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, conns...)
+	return !w.cut
+}
+
+func (w *cutWay) end() {
+	w.listener.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	for _, conn := range w.conns {
+		conn.Close()
+	}
 }
 
 // longRuns are handlers whose first run of a job never ends, and that of others does at once.
@@ -77,8 +137,9 @@ func (l *longRuns) await(t *testing.T, runs int) (last time.Time) {
 
 func startMortal(t *testing.T, d dbtest.Database, log logger.Logger, identity string, configs ...queue_job.Config) *mortal {
 	t.Helper()
-	m := &mortal{db: dbtest.Open(t, d.Driver, d.DSN)}
-	options := []persistent_queue.Option{persistent_queue.WithDB(m.db)}
+	way, dsn := through(t, d)
+	m := &mortal{way: way}
+	options := []persistent_queue.Option{persistent_queue.WithDB(dbtest.Open(t, d.Driver, dsn))}
 	if identity != "" {
 		options = append(options, persistent_queue.WithIdentity(identity))
 	}
@@ -100,7 +161,7 @@ func startMortal(t *testing.T, d dbtest.Database, log logger.Logger, identity st
 	return m
 }
 
-func (m *mortal) die() { m.db.Close() }
+func (m *mortal) die() { m.way.end() }
 
 func TestWhatRanRunsAgainWithinTwoSecondsOfARestartHoweverLongItsLeasesAre(t *testing.T) {
 	t.Parallel()

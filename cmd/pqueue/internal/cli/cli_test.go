@@ -383,6 +383,9 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("host drain 0123456789ab", exitNothing, "there is no instance")
 	sh.want("host drain "+instances[0].Id, exitError, "no other instance")
 	sh.want("host undrain "+instances[0].Id, exitNothing, "is not drained")
+	sh.want("host bury "+instances[0].Id, exitRefused, "runs twice at the same time")
+	sh.want("host bury 0123456789ab --yes", exitError, "no such instance")
+	sh.want("host bury "+instances[0].Id+" --yes", exitError, "the table does not say whether it lives") // on SQLite
 	sh.want("lease break job-8 --yes", exitNothing, "there is no lease")
 	sh.want("lease break job-7", exitRefused, "may run twice")
 	sh.want("lease break job-7 --yes", exitDone, "job-7 is taken from billing@")

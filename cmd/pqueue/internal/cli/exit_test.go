@@ -20,6 +20,7 @@ var leaves = map[string]struct {
 	"audit list":       {},
 	"check":            {},
 	"check-config":     {elsewhere: true},
+	"host bury":        {args: "0123456789ab --yes"},
 	"host drain":       {args: "0123456789ab"},
 	"host list":        {},
 	"host undrain":     {args: "0123456789ab"},

@@ -193,7 +193,7 @@ func (a *app) lease(ctx context.Context, db *database, name string) (queue_job.L
 }
 
 func (a *app) hostCommand() *cobra.Command {
-	return noun("host", "See and drain the instances", a.hostList(), a.hostDrain(), a.hostUndrain())
+	return noun("host", "See, drain and bury the instances", a.hostList(), a.hostDrain(), a.hostUndrain(), a.hostBury())
 }
 
 func (a *app) hostDrain() *cobra.Command {
@@ -231,6 +231,41 @@ func (a *app) hostUndrain() *cobra.Command {
 			})
 		},
 	}
+}
+
+// buryWithin is how long host bury takes at most: it watches the instance, and begins anew if the database does not answer.
+const buryWithin = 30 * time.Second
+
+func (a *app) hostBury() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "bury <instance>",
+		Short: "Say that the process of an instance is gone",
+		Long: `Say that the process of an instance is gone: its leases end, and what it ran, runs again at once, instead of when its leases end. Use it
+if the process was killed, or its machine is off, and will not be started again in its place. If the process is only frozen, or cut off from the
+database, its jobs run twice at the same time. It watches the instance for 2.5 seconds or more, and refuses if that lives.`,
+		Example: "  pqueue host list\n  pqueue host bury 5e0c8f3a91d2\n  pqueue host bury 5e0c8f3a91d2 --yes    # in a script",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.instancesToComplete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(db *database) error {
+				if !yes {
+					question := "is the process of " + args[0] + " gone? If it is only frozen or cut off, what it runs, runs twice at the same time"
+					if err := a.confirm(question); err != nil {
+						return err
+					}
+				}
+				ctx, cancel := context.WithTimeout(cmd.Context(), buryWithin)
+				defer cancel()
+				if err := db.jobs.Bury(ctx, db, args[0]); err != nil {
+					return err
+				}
+				a.sayf("%s is dead: its leases have ended, and what it ran, runs again", args[0])
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
 }
 
 func (a *app) drain(ctx context.Context, db *database, id string, lasts time.Duration) error {
