@@ -27,6 +27,7 @@ const (
 	promptly = time.Second             // for an answer that counts, as in package keeper
 	counts   = 2500 * time.Millisecond // for so long the witness's own beats would count; nothing starts on them
 	lasts    = 2                       // seconds that the row of the witness is there, if nobody deletes it: nobody need bury it
+	made     = 1                       // the number of the beat in a row that was just made
 	proof    = 2                       // changes that show that an instance lives
 )
 
@@ -123,9 +124,8 @@ func sinceLast(last, now time.Time) time.Duration {
 func (w *Witness) look(ctx context.Context, left []*watched) (map[string]store.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, promptly)
 	defer cancel()
-	w.number++
 	alive, err := false, error(nil)
-	if w.number > 1 {
+	if w.number = max(w.number, made) + 1; w.number > made+1 {
 		alive, err = w.Table.Beat(ctx, w.Name, w.Owner, w.number, counts.Milliseconds(), lasts)
 	}
 	if err == nil && !alive { // it is the first one, or somebody has deleted the row, since it had ended
