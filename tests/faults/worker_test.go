@@ -36,6 +36,7 @@ type workerSettings struct {
 	Ordered      []int32 // of the types: the jobs of a key run in their order
 	MaxPerKey    int
 	LostLimit    int
+	Identity     string // empty: none
 	LockSecond   uint32
 	Capacity     int
 	Shards       int
@@ -133,7 +134,11 @@ func (s workerSettings) runOn(ctx context.Context, db *sql.DB) (code int) {
 	if s.Quiet {
 		log.Slog = slog.New(slog.DiscardHandler)
 	}
-	runner := persistent_queue.Init(configs, log, persistent_queue.WithRetention(queue_job.Retention{Done: s.Retention, Failed: s.Retention}))
+	options := []persistent_queue.Option{persistent_queue.WithRetention(queue_job.Retention{Done: s.Retention, Failed: s.Retention})}
+	if s.Identity != "" {
+		options = append(options, persistent_queue.WithIdentity(s.Identity))
+	}
+	runner := persistent_queue.Init(configs, log, options...)
 	<-ctx.Done()
 	stopping, done := context.WithTimeout(context.Background(), cmp.Or(s.Patience, 25*time.Second))
 	defer done()
