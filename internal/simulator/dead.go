@@ -70,7 +70,9 @@ func (w *world) buryByHand(i *instance) {
 	table := &Table{w.table.tables, operator.link}
 	id := fmt.Sprintf("%012x", hash(fmt.Sprint(w.seed, "operator", i.number))>>16)
 	of := &witness.Witness{Table: table, Name: share.Life(id), Lapses: 5, Owner: "operator#" + id + "." + share.Taking(1, lease.DefaultLock)}
-	enough := func(life store.Seen) time.Duration { return max(2500*time.Millisecond, time.Duration(life.Running)*time.Millisecond) }
+	enough := func(life store.Seen) time.Duration {
+		return max(2500*time.Millisecond, time.Duration(life.Running)*time.Millisecond)
+	}
 	w.running.Go(func() {
 		defer operator.die()
 		silent := false
@@ -128,7 +130,9 @@ func (j *judge) hasBuriedDead(name string) {
 		return
 	}
 	const within = 1200 * time.Millisecond
-	heir := slices.IndexFunc(w.instances, func(i *instance) bool { return i.up && !i.ending.Load() && i.speaks() && time.Since(i.since) > time.Second })
+	heir := slices.IndexFunc(w.instances, func(i *instance) bool {
+		return i.up && !i.ending.Load() && i.speaks() && time.Since(i.since) > time.Second
+	})
 	if heir < 0 {
 		return
 	}

@@ -22,6 +22,78 @@ const (
 // room shows. One is missing: a lease that is renewed although nobody works. It costs a wait, within the bound on outages.
 var mutants = []mutant.Mutant{
 	{
+		Name: "gone: a standstill is forgotten as soon as it is over",
+		File: "internal/witness/witness.go",
+		Old:  "if lapses > 0 {\n\t\t\t\tlongEnough",
+		New:  "if lapses < 0 {\n\t\t\t\tlongEnough",
+
+		Folder: "internal/keeper", Test: "TestAStandstillOfTheDatabaseIsNoSilence",
+	},
+	{
+		Name: "gone: the witness only reads",
+		File: "internal/witness/witness.go",
+		Old:  "if w.number = max(w.number, made) + 1; w.number > made+1 {",
+		New:  "if alive = true; false {",
+
+		Folder: "internal/keeper", Test: "TestAStandstillOfTheDatabaseIsNoSilence",
+	},
+	{
+		Name: "gone: whoever beats is silent all the same",
+		File: "internal/witness/witness.go",
+		Old:  "\t\t\tof.counted = 0\n\t\tdefault:",
+		New:  "\t\tdefault:",
+
+		Folder: "internal/keeper", Test: "TestWhoeverLivesWithTheSameIdentityIsLeftAlone",
+	},
+	{
+		Name: "gone: a late beat of the dead is a sign of life",
+		File: "internal/witness/witness.go",
+		Old:  "of.changes >= proof",
+		New:  "of.changes > 0",
+
+		Folder: "internal/keeper", Test: "TestABeatOfTheDeadThatArrivesLateIsNoLife",
+	},
+	{
+		Name: "gone: the rests of the dead last",
+		File: "internal/share/names.go",
+		Old:  "return !ofType || governed",
+		New:  "return ofType && governed",
+
+		Folder: "internal/keeper", Test: "TestWhatTheEarlierProcessOfAnIdentityHadEndsSoonAfterARestart",
+	},
+	{
+		Name: "gone: the leases of the dead are copied",
+		File: "internal/keeper/burial.go",
+		Old:  "if gone[id] = over; row.Running <= store.Dead {",
+		New:  "if gone[id] = over; false {",
+
+		Folder: "internal/keeper", Test: "TestTheRestsOfTheDeadEndWhoeverHasBuriedThem",
+	},
+	{
+		Name: "gone: the earlier process of an identity is not watched",
+		File: "internal/keeper/identity.go",
+		Old:  "id != k.id && share.IdentityOf(row.Owner) == k.identity",
+		New:  "id == k.id",
+
+		Folder: "internal/keeper", Test: "TestWhatTheEarlierProcessOfAnIdentityHadEndsSoonAfterARestart",
+	},
+	{
+		Name: "gone: another identity counts",
+		File: "internal/keeper/identity.go",
+		Old:  " && share.IdentityOf(row.Owner) == k.identity",
+		New:  "",
+
+		Folder: "internal/keeper", Test: "TestWhoeverHasAnotherIdentityOrNoneIsNotWatched",
+	},
+	{
+		Name: "gone: whoever is said to be dead goes on",
+		File: "internal/keeper/burial.go",
+		Old:  "\t\t\tk.loseLife()\n",
+		New:  "",
+
+		Folder: "internal/keeper", Test: "TestWhoeverIsSaidToBeDeadAndIsNotLosesItsLeases",
+	},
+	{
 		Name: "dead: a beat revives whoever was buried",
 		File: "internal/simulator/lives.go",
 		Old:  "if !there || l.Owner != owner || l.Running < 0 {",
@@ -80,8 +152,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: a lease is freed before it is known what may still run",
 		File: "internal/keeper/burial.go",
-		Old:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})\n\t\t\tcontinue\n",
-		New:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})\n",
+		Old:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})",
+		New:  "copies = append(copies, store.Copy{Seen: *row, Rest: rest})\n\t\t\t\tfree(row)",
 
 		Folder: "internal/keeper", Test: "TestALeaseIsFreeOnlyWhenALookHasShownItsCopy",
 	},
@@ -152,8 +224,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: the leases of an earlier life are taken for those of the present one",
 		File: "internal/keeper/burial.go",
-		Old:  "is && governed && n < began",
-		New:  "is && governed && n < began && began == over",
+		Old:  "ofType && governed && n < began",
+		New:  "ofType && governed && n < began && began == over",
 
 		Folder: "internal/keeper", Test: "TestTheLeasesOfAnEarlierLifeAreTakenFromWhoeverIsAliveAgain",
 	},
