@@ -446,6 +446,11 @@ func (p *pair) live(name string) {
 		if p.IntN(4) == 0 {
 			l.Term++
 		}
+		if p.IntN(3) == 0 {
+			unexpired := p.IntN(2) == 0
+			p.both("bury the dead", func(t tables) (any, error) { return t.BuryDead(p.Context(), life, owner, l.Term, 2*farAway, unexpired) })
+			return
+		}
 		p.both("bury", func(t tables) (any, error) { return t.Bury(p.Context(), life, owner, l.Term, 2*farAway) })
 	case 3:
 		copies := []store.Copy{

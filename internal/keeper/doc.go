@@ -40,7 +40,7 @@
 //
 // Starts never overlap: to take a lease, it must be free; to be freed, its owner must be buried; to be buried, the last beat must count no more,
 // by the database's clock, and must have been the last one for S of the clock of whoever buries. A step of one clock is not enough. What other
-// faults do is drawn in life.go. Without a connection for beats, or if it lasts for less than four seconds, a lease has one end.
+// faults do is drawn in life.go, and what is known of the dead in identity.go. A lease below four seconds, or without beats, has one end.
 //
 // # What is not known
 //

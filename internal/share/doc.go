@@ -18,7 +18,7 @@
 //	                                                           or -2 (store.Broken): somebody has broken the lease
 //	job-7/2         the holder                                 the same of shard 2, if the type is divided
 //	at-1f2e…        each instance                              this instance is here; running -1 (Leaves): it is about to stop
-//	live-1f2e…      each instance, each second                 this instance may start jobs until then; running -2 (Buried): not any more
+//	live-1f2e…      each instance, each second                 this instance may start jobs until then; running -2 (Buried), -3 (Dead): not any more
 //	want-7          an instance that asks, for a second        give me job-7
 //	rest-7-16…      an earlier holder of job-7                 jobs of type 7 still run here, under this term; running: how many
 //	away-7-16…      a caller of HandOver, for five seconds     whoever holds job-7 under this term, give it to any other instance

@@ -25,7 +25,8 @@
 // Somebody breaks leases, also in transactions of seconds (breaks.go). Handlers go on for seconds when their jobs are final, while the lease
 // of their key moves (outlive.go). Callers add, cancel, retry and delete jobs of a few unique keys, and restore jobs that a holder has in
 // memory as they once were (unique.go). In almost a third of the worlds, leases are long, and instances say that they live (lives.go): they are
-// killed, frozen, cut off and not heard of, the tables stand still, and older versions run beside them.
+// killed, frozen, cut off and not heard of, the tables stand still, and older versions run beside them. Some are started again in their place with
+// the same identity, and operators say that instances are dead (dead.go).
 //
 // Half of the worlds are gentle: with errors and unknown outcomes, but with clean starts and stops, so no job may be
 // lost or run twice. In the others, which are rough, a run may be repeated, but only if its instance was struck.
