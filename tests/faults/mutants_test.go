@@ -90,8 +90,8 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "leases of the buried that are freed with no rest",
 		File: "internal/keeper/burial.go",
-		Old:  `if !slices.ContainsFunc(seen, func(other store.Seen) bool { return other.Name == rest && other.Owner == row.Owner }) {`,
-		New:  `if rest == "" {`,
+		Old:  `if slices.ContainsFunc(seen, func(other store.Seen) bool { return other.Name == rest && other.Owner == row.Owner }) {`,
+		New:  `if rest != "" {`,
 	}, "TestAProcessThatIsFrozenForLessThanItsLeasesFinishesWhatItRuns", ""},
 	{mutant.Mutant{
 		Name: "a burial by those whose own beats are not answered",
