@@ -84,8 +84,8 @@ func (c *Coordinator) heedLife(ctx context.Context) {
 }
 
 // heedPredecessors has the first look show which earlier instances with this one's identity there are. They are watched beside all else: this
-// instance need not wait for that, and what is free is for everybody.
-func (c *Coordinator) heedPredecessors(seen []store.Seen) {
+// instance need not wait for that, and what is free is for everybody. Its own life tells the others that there will be something to take soon.
+func (c *Coordinator) heedPredecessors(ctx context.Context, seen []store.Seen) {
 	if c.heeded {
 		return
 	}
@@ -103,6 +103,7 @@ func (c *Coordinator) heedPredecessors(seen []store.Seen) {
 			}
 		})
 	})
+	c.process.Errlog.On(ctx, "rise", c.process.Keeper.Rise(ctx))
 }
 
 // heedPredecessor is told what an earlier instance with this one's identity is.

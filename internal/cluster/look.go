@@ -107,6 +107,7 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 	c.heedRemains(&v.View)
 	c.pace.company = !p.Alone() || len(p.Leavers) > 0
 	c.heedExpiry(v.rows)
+	c.pace.succession = c.process.Keeper.Succession()
 	c.heedLife(statement)
 	for _, name := range p.Give() {
 		c.give(c.byName[name], &p)
@@ -180,7 +181,7 @@ func (c *Coordinator) fleet(ctx context.Context) (fleet store.Fleet, sent time.T
 		c.process.Clock.Reading(fleet.Now, sent, answered)
 		c.hear(&Pauses{fleet.Paused, sent, answered.Sub(sent)})
 		c.process.Hears.ClockRead()
-		c.heedPredecessors(fleet.Leases)
+		c.heedPredecessors(ctx, fleet.Leases)
 		if err = c.process.Keeper.EndStrays(ctx, fleet.Leases); err == nil {
 			again = c.bury(ctx, fleet.Leases)
 		}

@@ -11,7 +11,7 @@ const (
 	LookEvery = 500 * time.Millisecond // between looks at the leases
 	lookSoon  = 20 * time.Millisecond  // while a lease is about to change hands
 	soonMax   = 10 * time.Second       // if it has not changed hands by then, whoever has it may be frozen, or what is written has no effect
-	lookFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there
+	lookFirst = 100 * time.Millisecond // for arriveMax after the start, if others are there, and while an instance is about to be buried as dead
 	askLasts  = time.Second            // then the asker asks again, if it still wants the lease
 	leaveMax  = time.Second            // how long Stop waits for others to ask for the leases; until then, jobs still start here
 	arriveMax = time.Second            // how long another instance may be stopping that did not see this one come
@@ -23,18 +23,19 @@ const (
 
 // pace says when the next look is to come.
 type pace struct {
-	began     time.Time
-	chance    *rand.Rand
-	dividing  bool      // a type is being divided anew: the next step is near
-	away      bool      // a lease of this instance is to be handed over
-	company   bool      // the last look showed other instances, even if they are about to stop
-	askedAt   time.Time // when this instance last asked for a lease
-	castAt    time.Time // when a type last got another configuration: its lease is about to come free
-	leftAt    time.Time // when it was first seen that Stop was called
-	drainAt   time.Time // when it was first seen that this instance is drained; zero: it is not
-	soonSince time.Time // a lease has been about to change hands since then; zero: none is
-	soonAt    time.Time // when that was seen last
-	expires   time.Time // when the first lease of another instance does, as it looks now
+	began      time.Time
+	chance     *rand.Rand
+	dividing   bool      // a type is being divided anew: the next step is near
+	away       bool      // a lease of this instance is to be handed over
+	company    bool      // the last look showed other instances, even if they are about to stop
+	askedAt    time.Time // when this instance last asked for a lease
+	castAt     time.Time // when a type last got another configuration: its lease is about to come free
+	leftAt     time.Time // when it was first seen that Stop was called
+	drainAt    time.Time // when it was first seen that this instance is drained; zero: it is not
+	soonSince  time.Time // a lease has been about to change hands since then; zero: none is
+	soonAt     time.Time // when that was seen last
+	succession time.Time // until then, an instance is about to bury the one in whose place it was started
+	expires    time.Time // when the first lease of another instance does, as it looks now
 
 	asked []keeper.Asked  // what this instance has asked for, and not got yet
 	open  map[string]open // since when a lease has been seen free, or to be handed over
@@ -66,7 +67,7 @@ func (p *pace) wait() time.Duration {
 			return lookSoon
 		}
 	}
-	if p.company && lately(p.began, arriveMax) {
+	if p.company && lately(p.began, arriveMax) || time.Now().Before(p.succession) {
 		return lookFirst
 	}
 	wait := LookEvery*3/4 + time.Duration(p.chance.Int64N(int64(LookEvery/4)))

@@ -72,3 +72,19 @@ func TestALookComesRightBehindTheEndOfWhatOthersHave(t *testing.T) {
 		}
 	}
 }
+
+// An instance is about to bury the one in whose place it was started: some of what that had is to come here.
+func TestLooksComeOftenWhileABurialIsExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		time.Sleep(arriveMax)
+		p.succession = time.Now().Add(time.Second)
+		if wait := p.wait(); wait > lookFirst {
+			t.Errorf("the next look comes after %v", wait)
+		}
+		time.Sleep(time.Second)
+		if wait := p.wait(); wait < LookEvery/2 {
+			t.Errorf("it is over, and the next look comes after %v", wait)
+		}
+	})
+}

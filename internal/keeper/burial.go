@@ -71,6 +71,7 @@ func (k *Keeper) Bury(ctx context.Context, seen []store.Seen) (buried []Burial, 
 	prompt, late := k.pulse.promptFor(now)
 	k.silence.heed(k.id, seen, now, late)
 	k.census.count(seen, &k.silence)
+	k.heedSuccessions(seen, now)
 	if k.pulse.beats == nil {
 		return nil, nil
 	}

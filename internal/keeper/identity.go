@@ -21,7 +21,8 @@ import (
 const (
 	silentFor = 1200 * time.Millisecond // a beat is missing
 	anewMost  = 30
-	watchMost = 8 // earlier instances that are watched: more are there only if restarts follow each other within a lease
+	succeeds  = 4 * time.Second // from when two lives of an identity are seen, until the earlier one is buried
+	watchMost = 8               // earlier instances that are watched: more are there only if restarts follow each other within a lease
 )
 
 // Identify has the keeper say which identity its instance has, a [share.Identity]. It is to be called before anything else.
@@ -59,7 +60,8 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		Owner: cut(k.holder, holderMost) + "#" + of + "." + share.Taking(1, beatCounts)}
 	var failed error
 	err := w.Watch(ctx, lives, func(life store.Seen) time.Duration {
-		return max(silentFor, silentFor*time.Duration(life.Running)*time.Millisecond/beatCounts) // its answers take long, perhaps
+		slow := (time.Duration(life.Running)*time.Millisecond - beatCounts) / 3 // so long its answers take, see pulse.counts
+		return silentFor + max(0, slow)
 	}, func(life store.Seen, v witness.Verdict) {
 		who, _ := share.ParseLife(life.Name)
 		switch v {
@@ -82,4 +84,33 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		err = failed
 	}
 	return err
+}
+
+// heedSuccessions notes when a look first shows two lives of one identity: one of them is to be buried soon, and what it had is to be shared out.
+func (k *Keeper) heedSuccessions(seen []store.Seen, at time.Time) {
+	lives, since := map[string]int{}, map[string]time.Time{}
+	for i := range seen {
+		row := &seen[i]
+		identity := share.IdentityOf(row.Owner)
+		if _, is := share.ParseLife(row.Name); !is || row.Free || row.Running <= store.Dead || identity == "" {
+			continue
+		}
+		if lives[identity]++; lives[identity] < 2 {
+			continue
+		}
+		if since[identity] = at; !k.successions[identity].IsZero() {
+			since[identity] = k.successions[identity]
+		}
+	}
+	k.successions = since
+}
+
+// Succession is until when an instance is about to bury the one in whose place it was started; zero: none is.
+func (k *Keeper) Succession() (until time.Time) {
+	for _, since := range k.successions {
+		if ends := since.Add(succeeds); ends.After(until) {
+			until = ends
+		}
+	}
+	return until
 }

@@ -203,3 +203,42 @@ func TestTheRestsOfTheDeadEndWhoeverHasBuriedThem(t *testing.T) {
 		w.expect(rest.Until <= time.Now().Unix() && life.Running == store.Dead, "%+v, %+v", rest, life)
 	})
 }
+
+// The others look more often while an instance is about to bury the one in whose place it was started: what is free then is for them, too.
+func TestOthersExpectABurialFromTheRestartOnUntilItIsDone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x, z := w.runAs("a", pod), w.run("c")
+		x.take(w, "job-7", lock)
+		z.take(w, "job-8", lock)
+		z.look(w)
+		w.expect(z.Succession().IsZero(), "nobody was started again, and a burial is expected")
+		x.end()
+		y := w.runAs("b", pod)
+		if err := y.Rise(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		z.look(w)
+		first := z.Succession()
+		w.expect(time.Until(first) > 2*time.Second, "it is expected for %v", time.Until(first))
+		time.Sleep(300 * time.Millisecond)
+		z.look(w)
+		w.expect(z.Succession().Equal(first), "it is expected for longer")
+		s := y.succeed(w)
+		w.expect(s.buried == 1, "%+v", s)
+		z.look(w)
+		w.expect(z.Succession().IsZero(), "it is done, and is expected")
+	})
+}
+
+// Its beats may come late by as much as its answers take.
+func TestTheSlowerTheAnswersAreTheLongerASilenceHasToBe(t *testing.T) {
+	inWorld(t, func(w *world) {
+		x := w.runAs("a", pod)
+		x.take(w, "job-7", lock)
+		x.end()
+		life, _ := w.table.Lease(share.Life(x.ID()))
+		w.expect(w.table.Rise(w.Context(), share.Life(x.ID()), life.Owner, 1000, 4000, 30) == nil, "it has not risen")
+		s := w.runAs("b", pod).succeed(w)
+		w.expect(s.buried == 1 && s.took >= 1700*time.Millisecond && s.took < 1800*time.Millisecond, "%+v", s)
+	})
+}

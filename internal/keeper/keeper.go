@@ -196,10 +196,11 @@ type Keeper struct {
 	overdue   *Overdue
 	onOverdue func(text string) // nil: nobody hears of it
 
-	parted  map[string]string // the owners of rests that others may write though nothing runs any more, by their names; guarded by mu
-	pulse   pulse
-	silence silence
-	census  census
+	parted      map[string]string // the owners of rests that others may write though nothing runs any more, by their names; guarded by mu
+	pulse       pulse
+	silence     silence
+	successions map[string]time.Time // since when two lives of an identity are seen. Only looks use it
+	census      census
 
 	turns chan struct{} // of those who give leases back
 

@@ -98,11 +98,22 @@ func (w *Witness) Watch(ctx context.Context, lives []store.Seen, enough func(sto
 			left = heed(left, seen, sinceLast(last, now), longEnough, decided)
 			last = now
 		}
-		if len(left) > 0 && !sleep(ctx, every) {
+		if len(left) > 0 && !sleep(ctx, soonest(left, enough)) {
 			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// soonest is when to look next: the verdict on an instance that is silent long enough need not wait for the next turn.
+func soonest(left []*watched, enough func(store.Seen) time.Duration) time.Duration {
+	next := every
+	for _, of := range left {
+		if rest := enough(of.Seen) - of.counted; rest > 0 {
+			next = min(next, rest)
+		}
+	}
+	return next
 }
 
 func lapse(err error) error {
