@@ -123,10 +123,32 @@ func TestALeaseThatNobodyElseCouldHaveIsNotHandedOver(t *testing.T) {
 		{"alone but for one that stops", []store.Seen{here, mine, leaver}, `no other instance of service "shop"`},
 		{"alone but for one that is gone", []store.Seen{here, mine, freeRow("at-"+b, "shop@web-2/18#"+b+".1")}, `no other instance of service "shop"`},
 		{"alone but for another service", []store.Seen{here, mine, heldRow("at-"+b, "mail@web-2/18#"+b+".1", 0)}, `no other instance of service "shop"`},
+		{"alone but for one that is buried", []store.Seen{here, mine, other, lifeThatIs(b, store.Buried)}, `no other instance of service "shop"`},
+		{"alone but for one that is dead", []store.Seen{here, mine, other, lifeThatIs(b, store.Dead)}, `no other instance of service "shop"`},
+		{"beside one that lives", []store.Seen{here, mine, other, lifeThatIs(b, 2500)}, ""},
+		{"the holder is buried", []store.Seen{here, mine, other, lifeThatIs(a, store.Buried)}, "was not heard of and is buried; another instance takes"},
 	} {
 		term, err := mayHandOver("job-7", c.rows)
 		if c.says == "" && (err != nil || term != 41) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %d, %v", c.what, term, err)
+		}
+	}
+}
+
+func lifeThatIs(id string, running int) store.Seen {
+	return heldRow(share.Life(id), "shop@web-2/18#"+id+".0100010", running)
+}
+
+// Drain asks both questions.
+func TestABuriedInstanceIsNotThereAndNobodyCountsOnIt(t *testing.T) {
+	rows := []store.Seen{heldRow("at-"+a, "shop@web-1/17#"+a+".1", 0), heldRow("at-"+b, "shop@web-2/18#"+b+".1", 0)}
+	for running, there := range map[int]bool{2500: true, store.Buried: false, store.Dead: false} {
+		with := append(rows[:len(rows):len(rows)], lifeThatIs(b, running))
+		if _, found := presenceOf(b, with); found != there {
+			t.Errorf("running %d: it is there: %v", running, found)
+		}
+		if another("shop", a, with) != there || !another("shop", b, with) {
+			t.Errorf("running %d: want it to count: %v", running, there)
 		}
 	}
 }

@@ -286,3 +286,46 @@ func TestBuryRefusesWhoeverLivesOrIsNotThere(t *testing.T) {
 		}
 	})
 }
+
+// Nobody's beats are written meanwhile, and all look old behind that.
+func TestBuryBehindAStandstillOfTheDatabaseBuriesNobody(t *testing.T) {
+	t.Parallel()
+	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, ran := open(t, d.DB), newLongRuns(t)
+		start(t, d.DB, queue_job.Config{JobType: 1, HandleJobFunc: ran.handle, LockSecond: 30})
+		id := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" }).holderOf(1)
+		add(t, d.DB, 1, 0)
+		ran.await(t, 1)
+		conn, err := d.DB.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		lock, unlock := "LOCK TABLES shedlock_tab READ", "UNLOCK TABLES" // who reads is answered
+		if d.Name == "PostgreSQL" {
+			lock, unlock = "BEGIN; LOCK TABLE shedlock_tab IN EXCLUSIVE MODE", "ROLLBACK"
+		}
+		if _, err := conn.ExecContext(t.Context(), lock); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan error, 1)
+		time.AfterFunc(4*time.Second, func() {
+			_, err := conn.ExecContext(context.WithoutCancel(t.Context()), unlock)
+			over <- err
+		})
+		buried := jobs.Bury(t.Context(), d.DB, id)
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(buried, queue_job.ErrRefused) {
+			t.Errorf("%v", buried)
+		}
+		if n := number(t, d.DB, fmt.Sprintf("SELECT COUNT(*) FROM shedlock_tab WHERE running = %d", store.Dead)); n != 0 {
+			t.Error("it is buried")
+		}
+		if n, _ := ran.runs(); n != 1 {
+			t.Errorf("%d runs of a job whose process lives", n)
+		}
+	})
+}

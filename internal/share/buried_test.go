@@ -25,6 +25,10 @@ func TestNothingFallsToWhoeverIsBuriedAndNobodyWaitsForIt(t *testing.T) {
 	if taken := v.Take(); len(taken) != 2 {
 		t.Errorf("takes %v of three, with one other", taken)
 	}
+	rows[1].Running = Dead
+	if v = See(me, "shop", rows, nil); len(v.Present) != 2 || !v.Rests[0].Buried {
+		t.Errorf("of the dead: present are %v, rests %+v", v.Present, v.Rests)
+	}
 	rows[1].Running = 2500 // it is heard of again
 	if v = See(me, "shop", rows, nil); len(v.Present) != 3 || v.Rests[0].Buried {
 		t.Errorf("present are %v, rests %+v", v.Present, v.Rests)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	restartedWithin = 3 * time.Second // until all runs again that a killed process ran, from its restart on, beside load; without, two
+	restartedWithin = 2 * time.Second // until all runs again that a killed process ran, from its restart on
 	buryWithin      = 5 * time.Second // the same, from the call of Bury on, which watches for 2.5 s
 )
 
@@ -27,7 +27,7 @@ func (x *trial) fill(w *worker, types []int32, jobs int) {
 }
 
 // A unit is killed, and whoever watches it starts it again at once, beside another process with load.
-func TestWhatAKilledProcessRanRunsAgainWithinThreeSecondsOfItsRestart(t *testing.T) {
+func TestWhatAKilledProcessRanRunsAgainWithinTwoSecondsOfItsRestart(t *testing.T) {
 	eachServerAtOnce(t, func(x *trial) {
 		const long = 3
 		types := numbered(4)
@@ -51,7 +51,7 @@ func TestWhatAKilledProcessRanRunsAgainWithinThreeSecondsOfItsRestart(t *testing
 		}
 		o := x.conclude(time.Minute, load)
 		x.stopWorkers()
-		if o.duplicates == 0 || inFlight == 0 {
+		if o.duplicates == 0 || inFlight < times*long {
 			x.Errorf("%d jobs were in flight, and %d have run again", inFlight, o.duplicates)
 		}
 		slices.Sort(all)
