@@ -60,8 +60,8 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		Owner: cut(k.holder, holderMost) + "#" + of + "." + share.Taking(1, beatCounts)}
 	var failed error
 	err := w.Watch(ctx, lives, func(life store.Seen) time.Duration {
-		slow := (time.Duration(life.Running)*time.Millisecond - beatCounts) / 3 // so long its answers take, see pulse.counts
-		return silentFor + max(0, slow)
+		slow := (time.Duration(life.Running)*time.Millisecond - beatCounts) / 3 // so long its answers take at most, see pulse.counts
+		return silentFor + min(max(0, slow), promptly)                          // a look counts only if its answer takes no longer
 	}, func(life store.Seen, v witness.Verdict) {
 		who, _ := share.ParseLife(life.Name)
 		switch v {
