@@ -41,7 +41,7 @@ func (o *Overdue) find(seen []store.Seen, at time.Time) (gone []int) {
 	for i := range seen {
 		row := &seen[i]
 		length := lengthOf(row.Owner)
-		if row.Free || row.Layout < 0 || length == 0 || row.Left <= (length+overdueLeast).Seconds() {
+		if row.Free || row.Layout < 0 || length == 0 || isOver(row) || row.Left <= (length+overdueLeast).Seconds() {
 			delete(o.rows, row.Name)
 			continue
 		}
@@ -58,6 +58,12 @@ func (o *Overdue) find(seen []store.Seen, at time.Time) (gone []int) {
 		}
 	}
 	return gone
+}
+
+// isOver reports whether a row says that a life is over. Whoever has buried it has said how long that is to be known: as long as its leases last.
+func isOver(row *store.Seen) bool {
+	_, is := share.ParseLife(row.Name)
+	return is && row.Running <= store.Buried
 }
 
 // endOverdue ends the leases whose holders are gone. Such a holder trusts the lease no more, and does not renew it again.

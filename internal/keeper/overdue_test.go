@@ -47,6 +47,20 @@ func TestALeaseEndsAtTheLatestWhenItsHolderCannotTrustItAnymore(t *testing.T) {
 	}
 }
 
+// Its owner trusted it for as long as the longest lease that it had when it rose, and that was none.
+func TestALifeThatIsOverStaysForAsLongAsWhoeverHasBuriedItSays(t *testing.T) {
+	k := &Keeper{id: "0123456789ab"}
+	for running, want := range map[int]bool{store.Buried: false, store.Dead: false, 2500: true} {
+		var o Overdue
+		row := store.Seen{Name: "live-0123456789ab", Owner: k.owner("shop@web-1/17", 10*time.Second, false), Until: 5, Left: 30, Layout: 1, Running: running}
+		began := time.Now()
+		o.find([]store.Seen{row}, began)
+		if gone := len(o.find([]store.Seen{row}, began.Add(12*time.Second))) > 0; gone != want {
+			t.Errorf("running %d: ended: %v", running, gone)
+		}
+	}
+}
+
 func TestAnOwnerSaysForHowLongItTrustsALease(t *testing.T) {
 	k := &Keeper{id: "0123456789ab"}
 	for _, length := range []time.Duration{time.Second, 2 * time.Second, 10 * time.Second, 24*time.Hour + time.Second} {
