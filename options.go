@@ -149,10 +149,11 @@ func WithGrace(grace time.Duration) Option {
 //
 // It is a promise: when a process with an identity starts, the one that had it before is gone. The Runner then looks for that one's life in the
 // table. If the life does not change for 1.2 seconds, by this process's own clock and while the database answers, it is over, and all ends that
-// the earlier process held. If it does change, two processes have one identity: the log says so, and both go on as if they had none. But
-// if the earlier one is frozen, or cannot reach the database, its jobs run twice at the same time, until it hears of that; its outcomes do not
-// count. So never give one identity to two processes that run at the same time. Never guess one: host name and process number are not enough,
-// and neither is a text with an empty variable in it. docs/operations.md has the lines for Kubernetes and systemd.
+// the earlier process held; if the database was slow to answer that one, it takes up to a second longer. If it does change, two processes have
+// one identity: the log says so, and both go on as if they had none. But if the earlier one is frozen, or cannot reach the database, its jobs run
+// twice at the same time, until it hears of that; its outcomes do not count. So never give one identity to two processes that run at the same
+// time. Never guess one: host name and process number are not enough, and neither is a text with an empty variable in it. docs/operations.md has
+// the lines for Kubernetes and systemd.
 //
 // No start waits for that. The identity counts for the instances of one service ([queue_job.Config.ServiceName]); two Runners of a service
 // in one process need two. It has no effect on SQLite, on handles that are not a *sql.DB, and on types whose LockSecond is below four or
