@@ -87,6 +87,7 @@ func (w *cutWay) end() {
 
 // longRuns are handlers whose first run of a job never ends, and that of others does at once.
 type longRuns struct {
+	once  sync.Once // ends them
 	mu    sync.Mutex
 	began map[uint64][]time.Time // runs, by jobs
 	ended chan struct{}
@@ -106,9 +107,12 @@ func (l *longRuns) handle(_ context.Context, job *queue_job.Job) error {
 
 func newLongRuns(t *testing.T) *longRuns {
 	l := &longRuns{began: map[uint64][]time.Time{}, ended: make(chan struct{})}
-	t.Cleanup(func() { close(l.ended) })
+	t.Cleanup(l.end)
 	return l
 }
+
+// end ends the handlers that run, for whoever stops a Runner in good order.
+func (l *longRuns) end() { l.once.Do(func() { close(l.ended) }) }
 
 // runs is how many runs of all jobs have begun, and when the last one did.
 func (l *longRuns) runs() (n int, last time.Time) {
@@ -297,6 +301,7 @@ func TestBuryBehindAStandstillOfTheDatabaseBuriesNobody(t *testing.T) {
 		id := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" }).holderOf(1)
 		add(t, d.DB, 1, 0)
 		ran.await(t, 1)
+		defer ran.end()
 		conn, err := d.DB.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
