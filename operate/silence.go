@@ -112,7 +112,8 @@ func upTo(d time.Duration) time.Duration {
 func (f *facts) runsOfBuried(holder *store.Seen, s *silence) Reason {
 	r := Reason{Kind: InFlight, Since: f.job.Updated, Until: f.now.Add(time.Duration(holder.Left * float64(time.Second))), Remedy: seeToIt,
 		Text: fmt.Sprintf("It runs on an instance that has not been heard of for %s, %s: that was buried, and others take its leases. As long as it may "+
-			"still run the job, nobody else does. When the lease of this run has ended, the run counts as lost, and the job",
+			"still run the job, nobody else does. When the lease of this run has ended, or Jobs.Bury has said that the process is gone, the run counts as "+
+			"lost, and the job",
 			s.lasts(f.now), share.Readable(holder.Owner))}
 	if limit := f.kind.Config.LostLimit; limit > 0 && f.job.Lost+1 >= limit {
 		r.Text += fmt.Sprintf(" has failed: LostLimit is %d.", limit)

@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,29 +13,44 @@ import (
 
 // table is a table with lives in it. While it stands still, nothing is answered.
 type table struct {
+	mu     sync.Mutex
 	rows   map[string]store.Seen
 	stands bool
 	writes int
 }
 
 func (f *table) answer(ctx context.Context) error {
-	if f.stands {
+	f.mu.Lock()
+	stands := f.stands
+	f.mu.Unlock()
+	if stands {
 		<-ctx.Done()
 	}
 	return ctx.Err()
 }
 
+// with has something done to the table.
+func (f *table) with(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
 func (f *table) Rise(ctx context.Context, name, owner string, number, _, _ int64) error {
 	err := f.answer(ctx)
 	if err == nil {
-		f.writes++
-		f.rows[name] = store.Seen{Name: name, Owner: owner, Term: number}
+		f.with(func() {
+			f.writes++
+			f.rows[name] = store.Seen{Name: name, Owner: owner, Term: number}
+		})
 	}
 	return err
 }
 
 func (f *table) Beat(ctx context.Context, name, owner string, number, _, _ int64) (alive bool, err error) {
-	row, there := f.rows[name]
+	var row store.Seen
+	var there bool
+	f.with(func() { row, there = f.rows[name] })
 	if err = f.answer(ctx); err != nil || !there || row.Owner != owner {
 		return false, err
 	}
@@ -42,27 +58,31 @@ func (f *table) Beat(ctx context.Context, name, owner string, number, _, _ int64
 }
 
 func (f *table) SeeLeases(ctx context.Context, names []string) (seen []store.Seen, err error) {
-	for _, name := range names {
-		if row, there := f.rows[name]; there {
-			seen = append(seen, row)
+	f.with(func() {
+		for _, name := range names {
+			if row, there := f.rows[name]; there {
+				seen = append(seen, row)
+			}
 		}
-	}
+	})
 	return seen, f.answer(ctx)
 }
 
 func (f *table) DropLease(ctx context.Context, name, _ string) error {
 	err := f.answer(ctx)
 	if err == nil {
-		delete(f.rows, name)
+		f.with(func() { delete(f.rows, name) })
 	}
 	return err
 }
 
 // change changes the row of the life that is watched.
 func (f *table) change(how func(*store.Seen)) {
-	row := f.rows[watchedLife]
-	how(&row)
-	f.rows[watchedLife] = row
+	f.with(func() {
+		row := f.rows[watchedLife]
+		how(&row)
+		f.rows[watchedLife] = row
+	})
 }
 
 func beat(row *store.Seen) { row.Term++ }
@@ -74,7 +94,8 @@ const (
 
 func TestAWitnessTellsTheSilentFromWhoeverLivesOrIsGone(t *testing.T) {
 	const none = Verdict(-1)
-	at := func(f *table, after time.Duration, do func()) { time.AfterFunc(after, do) }
+	at := func(_ *table, span time.Duration, do func()) { time.AfterFunc(span, do) }
+	after := func(f *table, span time.Duration, do func()) { at(f, span, func() { f.with(do) }) }
 	for name, c := range map[string]struct {
 		befalls  func(f *table)
 		verdict  Verdict
@@ -94,7 +115,7 @@ func TestAWitnessTellsTheSilentFromWhoeverLivesOrIsGone(t *testing.T) {
 			at(f, 700*time.Millisecond, func() { f.change(func(row *store.Seen) { row.Owner = "third" }) })
 		}, Lives, 700 * time.Millisecond, 900 * time.Millisecond},
 		"its row is deleted": {func(f *table) {
-			at(f, 300*time.Millisecond, func() { delete(f.rows, watchedLife) })
+			after(f, 300*time.Millisecond, func() { delete(f.rows, watchedLife) })
 		}, Gone, 300 * time.Millisecond, 500 * time.Millisecond},
 		"its row has ended": {func(f *table) {
 			at(f, 300*time.Millisecond, func() { f.change(func(row *store.Seen) { row.Free = true }) })
@@ -103,21 +124,21 @@ func TestAWitnessTellsTheSilentFromWhoeverLivesOrIsGone(t *testing.T) {
 			at(f, 300*time.Millisecond, func() { f.change(func(row *store.Seen) { row.Running = store.Dead }) })
 		}, Gone, 300 * time.Millisecond, 500 * time.Millisecond},
 		"the database stands still for a while: it counts anew, for longer": {func(f *table) {
-			at(f, 900*time.Millisecond, func() { f.stands = true })
-			at(f, 1500*time.Millisecond, func() { f.stands = false }) // the statement was sent before that, and ends with its second
+			after(f, 900*time.Millisecond, func() { f.stands = true })
+			after(f, 1500*time.Millisecond, func() { f.stands = false }) // the statement was sent before that, and ends with its second
 		}, Silent, 2*time.Second + long + longer, 2500*time.Millisecond + long + longer},
 		"it stands still, and the beats of whoever lives come behind that": {func(f *table) {
-			at(f, 100*time.Millisecond, func() { f.stands = true })
-			at(f, 3*time.Second, func() { f.stands = false })
+			after(f, 100*time.Millisecond, func() { f.stands = true })
+			after(f, 3*time.Second, func() { f.stands = false })
 			for n := range 5 {
 				at(f, time.Duration(n)*time.Second+5*time.Second, func() { f.change(beat) })
 			}
 		}, Lives, 6 * time.Second, 6200 * time.Millisecond},
 		"it never answers again": {func(f *table) {
-			at(f, 100*time.Millisecond, func() { f.stands = true })
+			after(f, 100*time.Millisecond, func() { f.stands = true })
 		}, none, 4 * time.Second, 8 * time.Second},
 		"the row of the witness is deleted: it makes another": {func(f *table) {
-			at(f, 500*time.Millisecond, func() { delete(f.rows, "live-2") })
+			after(f, 500*time.Millisecond, func() { delete(f.rows, "live-2") })
 		}, Silent, long, long},
 	} {
 		t.Run(name, func(t *testing.T) {
