@@ -493,7 +493,7 @@ func claimsOf(f *facts) []claim {
 				return l != nil && f.heardOf(l) && math64(l.Left) == int(left) && l.Left+1 < float64(cfg.LockSecond)*2/3
 			})
 		}},
-		{`It runs on an instance that has not been heard of for (\S+), (\S+): that was buried, and others take its leases\. As long as it may still run the job, nobody else does\. When the lease of this run has ended, the run counts as lost, and the job (?:runs again|has failed: LostLimit is (\d+))\.`, func(said []string) bool {
+		{`It runs on an instance that has not been heard of for (\S+), (\S+): that was buried, and others take its leases\. As long as it may still run the job, nobody else does\. When the lease of this run has ended, or Jobs\.Bury has said that the process is gone, the run counts as lost, and the job (?:runs again|has failed: LostLimit is (\d+))\.`, func(said []string) bool {
 			fails := cfg.LostLimit > 0 && j.Lost+1 >= cfg.LostLimit
 			return pending() && fails == (said[3] != "") && (!fails || number(said[3]) == cfg.LostLimit) && slices.ContainsFunc(runs, func(l *store.Seen) bool {
 				return mute(l, true, said[1]) && share.Readable(l.Owner) == said[2]
