@@ -181,6 +181,7 @@ func verbCalls(instance string) map[string][]verbCall {
 	is("HandOver", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.HandOver(ctx, ex, "job-1")) })
 	is("HandOver", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.HandOver(ctx, ex, "job-9")) })
 	is("Break", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Break(ctx, ex, "job-1")) })
+	is("Bury", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Bury(ctx, ex, instance)) }) // it refuses transactions
 	is("Drain", func(ctx context.Context, j jobsOf, ex executor) []any {
 		return together(j.Drain(ctx, ex, instance, time.Hour))
 	})

@@ -192,6 +192,9 @@ func (t *Table) BuryDead(ctx context.Context, name, owner string, term, seconds 
 		if !unexpired && l.Running >= 0 && l.Term > t.clock().UnixMilli() {
 			return false, nil
 		}
+		if l.Running >= 0 {
+			l.Since = t.now()
+		}
 		l.Running, l.Until = store.Dead, max(l.Until, t.nowRounded()+seconds)
 		t.leases[name] = l
 		return true, nil

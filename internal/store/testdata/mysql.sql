@@ -253,7 +253,7 @@ SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(t
   WHERE lock_name IN (?)
   LIMIT 1000000
   FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
-SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+SET locked_at = CASE WHEN running >= 0 THEN FROM_UNIXTIME(UNIX_TIMESTAMP()) ELSE locked_at END, running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
 WHERE locked_by = ?
   AND running > -3
   AND term = 9
@@ -264,7 +264,7 @@ SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(t
   WHERE lock_name IN (?)
   LIMIT 1000000
   FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */) AS unlocked_leases STRAIGHT_JOIN shedlock_tab FORCE INDEX (PRIMARY) ON lock_name = unlocked
-SET running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
+SET locked_at = CASE WHEN running >= 0 THEN FROM_UNIXTIME(UNIX_TIMESTAMP()) ELSE locked_at END, running = -3, lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(lock_until), (UNIX_TIMESTAMP() + (MICROSECOND(NOW(6)) >= 500000)) + 30))
 WHERE locked_by = ?
   AND running > -3
   AND term = 9; -- with "live-1", "me"

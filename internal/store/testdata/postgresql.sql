@@ -230,7 +230,7 @@ WHERE lock_name = ANY(ARRAY(SELECT lock_name
 
 -- BuryDead
 UPDATE shedlock_tab
-SET running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+SET locked_at = CASE WHEN running >= 0 THEN to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())) ELSE locked_at END, running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
 WHERE lock_name = ANY(ARRAY(SELECT lock_name
     FROM shedlock_tab
     WHERE lock_name IN ($1)
@@ -240,7 +240,7 @@ WHERE lock_name = ANY(ARRAY(SELECT lock_name
   AND term = 9
   AND (running < 0 OR term <= CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS bigint)); -- with "live-1", "me"
 UPDATE shedlock_tab
-SET running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
+SET locked_at = CASE WHEN running >= 0 THEN to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())) ELSE locked_at END, running = -3, lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM lock_until), EXTRACT(EPOCH FROM clock_timestamp()) + 30))
 WHERE lock_name = ANY(ARRAY(SELECT lock_name
     FROM shedlock_tab
     WHERE lock_name IN ($1)

@@ -191,14 +191,14 @@ WHERE lock_name IN (?)
 
 -- BuryDead
 UPDATE shedlock_tab
-SET running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+SET locked_at = CASE WHEN running >= 0 THEN datetime(unixepoch(), 'unixepoch') ELSE locked_at END, running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
 WHERE lock_name IN (?)
   AND locked_by = ?
   AND running > -3
   AND term = 9
   AND (running < 0 OR term <= CAST(unixepoch('subsec') * 1000 AS INTEGER)); -- with "live-1", "me"
 UPDATE shedlock_tab
-SET running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
+SET locked_at = CASE WHEN running >= 0 THEN datetime(unixepoch(), 'unixepoch') ELSE locked_at END, running = -3, lock_until = datetime(MAX(unixepoch(lock_until), CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 30), 'unixepoch')
 WHERE lock_name IN (?)
   AND locked_by = ?
   AND running > -3
