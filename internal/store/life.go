@@ -90,7 +90,8 @@ func (s *Store) BuryDead(ctx context.Context, name, owner string, term, seconds 
 		where += fmt.Sprintf(" AND (running < 0 OR term <= %s)", s.LeaseMillis)
 	}
 	// Who was buried before stays so since then. The CASE stands first: MySQL's next assignments would change what it sees.
-	set := fmt.Sprintf("locked_at = CASE WHEN running >= 0 THEN %s ELSE locked_at END, running = %d, lock_until = %s", s.Timestamp(s.LeaseNow), Dead, until)
+	since := fmt.Sprintf("CASE WHEN running >= 0 THEN %s ELSE locked_at END", s.Timestamp(s.LeaseNow))
+	set := fmt.Sprintf("locked_at = %s, running = %d, lock_until = %s", since, Dead, until)
 	n, err := s.updateLeases(ctx, []string{name}, set, nil, where, owner)
 	return n > 0, conn.Wrap("bury the dead", err)
 }
