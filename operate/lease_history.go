@@ -76,23 +76,33 @@ func LeaseHistory(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	if err != nil {
 		return nil, err
 	}
-	tenures, instances := make([]Tenure, 0, len(rows)), []string(nil)
+	tenures := make([]Tenure, 0, len(rows))
 	for i := range rows {
 		if t, ok := tenureOf(&rows[i]); ok {
 			tenures = append(tenures, t)
-			if t.governed && !slices.Contains(instances, t.Instance) {
-				instances = append(instances, t.Instance)
-			}
 		}
 	}
+	tenures = successions(tenures)
 	var burials []record.Tenure
-	if len(instances) > 0 {
+	if instances := perhapsBuried(tenures); len(instances) > 0 {
 		of := record.TenureFilter{Buried: instances, From: tenures[len(tenures)-1].Taken.UnixMilli(), Before: math.MaxInt64, Most: burialsMost}
 		if burials, err = st.Tenures(ctx, of); err != nil {
 			return nil, err
 		}
 	}
-	return buried(successions(tenures), burials), nil
+	return buried(tenures, burials), nil
+}
+
+// perhapsBuried are the instances that have not said themselves how a tenure has ended, or only that it was lost. Mostly there are none: then
+// nobody need be asked.
+func perhapsBuried(tenures []Tenure) (instances []string) {
+	for i := range tenures {
+		t := &tenures[i]
+		if silent := t.Ended.IsZero() || t.How == record.Lost; t.governed && t.Over && silent && !slices.Contains(instances, t.Instance) {
+			instances = append(instances, t.Instance)
+		}
+	}
+	return instances
 }
 
 const (
