@@ -712,7 +712,8 @@ func (j *judge) expectNoDuplicate(r *run) {
 		return
 	}
 	last := h.runs[len(h.runs)-1]
-	if last.mark != nil && last.mark.cancelled || r.mark != nil && r.mark.cancelled || last.ended && h.revivedAt.After(last.finished) {
+	if last.mark != nil && last.mark.cancelled || r.mark != nil && r.mark.cancelled || last.ended && h.revivedAt.After(last.finished) ||
+		!last.completed.IsZero() && h.revivedAt.After(last.completed) {
 		return
 	}
 	again := last.ended && (last.verdict.status == queue_job.JobStatusContinue || last.verdict.status == queue_job.JobStatusRetry)

@@ -155,7 +155,7 @@ func (j *judge) hasBuriedDead(name string) {
 // quiet reports whether nothing goes wrong that could excuse a delay.
 func (j *judge) quiet() bool {
 	bad := j.world.weather
-	return bad.refused+bad.broken+bad.slow == 0 && !bad.edited && !bad.stepped && !time.Now().Before(j.disturbed)
+	return bad.refused+bad.broken+bad.slow+bad.stray == 0 && !bad.edited && !bad.stepped && !time.Now().Before(j.disturbed)
 }
 
 // expectSuccession expects that an instance ends soon what the one before it with its identity has left. The world stands still.

@@ -361,6 +361,8 @@ func (j *judge) expectTruth(r *run, f told) {
 	case !r.completed.IsZero() && f.Status != r.wrote &&
 		(f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
 		j.saw["told before the commit"]++ // at that time nobody can know
+	case !r.completed.IsZero() && f.Status != r.wrote && r.history.revived: // somebody has retried it before the handler had ended
+		j.saw["told of a job that was retried since"]++
 	case !r.completed.IsZero() && f.Status != r.wrote:
 		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had made it %v", r.attempt, name, f.Status, r.wrote)
 	case f.Dropped && !r.completed.IsZero() && r.wrote == queue_job.JobStatusCancelled: // its handler ended in an error: who cancelled it, nobody knows
