@@ -125,7 +125,7 @@ var (
 		[]string{"tables"}, nil)
 )
 
-// collectLives tells what Runners know of the instances. Those that have the same tables are told together, see [Metrics.Option].
+// collectLives tells what Runners know of the instances. Runners on the same tables are told together, see [Metrics.Option].
 func collectLives(to chan<- prometheus.Metric, runners []*persistent_queue.Runner) {
 	all := map[string]persistent_queue.LifeState{}
 	for _, r := range runners {

@@ -447,7 +447,7 @@ func claimsOf(f *facts) []claim {
 		}
 		return nil
 	}
-	// mute reports whether the holder of a lease is silent, or buried, and nothing was heard of it for so long.
+	// mute reports whether the holder of a lease is buried, or has been silent for that long.
 	mute := func(l *store.Seen, isBuried bool, text string) bool {
 		if l == nil || f.lifeOf(l) == nil {
 			return false

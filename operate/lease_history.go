@@ -110,7 +110,7 @@ const (
 	clocksDiffer = time.Second // at most, of two instances: each has its own reading of the database's
 )
 
-// buried says which of the tenures ended with the burial of their holders: those that had not ended, and that nobody had after them before that.
+// buried marks the tenures that ended when their holders were buried: they had not ended before, and the lease had no later holder yet.
 // A holder that lives may say later how they ended for it. The list is that of successions.
 func buried(tenures []Tenure, burials []record.Tenure) []Tenure {
 	next := map[string]*Tenure{}

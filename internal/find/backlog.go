@@ -125,7 +125,7 @@ func (b *Backlog) LetGo() {
 	b.passed.left = true
 }
 
-// LoadAgain has the loader begin anew: the memory was emptied, and the place that the loader has come to lies behind what was there.
+// LoadAgain has the loader begin anew. The memory was emptied, and the loader has passed the rows that were in it.
 func (b *Backlog) LoadAgain() {
 	b.passed.mu.Lock()
 	b.passed.ended = true

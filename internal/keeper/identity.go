@@ -51,8 +51,8 @@ func (k *Keeper) Predecessors(seen []store.Seen) (lives []store.Seen) {
 	return lives
 }
 
-// Succeed watches such lives, until it knows of each whether it is silent. It buries those that are, and tells of each what it is. Seen is the
-// look that has shown them.
+// Succeed watches lives until it knows whether each is silent. It buries the silent ones, and tells what it found out about each. Seen is the
+// look that has shown these lives.
 func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.Seen, told func(who string, buried bool)) error {
 	id := sha256.Sum256([]byte("witness of " + k.id))
 	of := hex.EncodeToString(id[:6])
@@ -60,7 +60,7 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		Owner: cut(k.holder, holderMost) + "#" + of + "." + share.Taking(1, beatCounts)}
 	var failed error
 	err := w.Watch(ctx, lives, func(life store.Seen) time.Duration {
-		slow := (time.Duration(life.Running)*time.Millisecond - beatCounts) / 3 // so long its answers take at most, see pulse.counts
+		slow := (time.Duration(life.Running)*time.Millisecond - beatCounts) / 3 // its answers take no longer, see pulse.counts
 		return silentFor + min(max(0, slow), promptly)                          // a look counts only if its answer takes no longer
 	}, func(life store.Seen, v witness.Verdict) {
 		who, _ := share.ParseLife(life.Name)

@@ -14,7 +14,7 @@ import (
 
 var pod = share.Identity("shop", "pod-1/worker")
 
-// succession is what a process finds out of those that had its identity.
+// succession is what a process finds out about earlier processes with its identity.
 type succession struct {
 	buried, alive int
 	took          time.Duration

@@ -27,8 +27,8 @@ const (
 	Lost     = "lost"     // its holder came to know that somebody else may have it
 	Expired  = "expired"  // its holder has not said that it ended
 
-	// Buried is how the life of an instance ended of which nobody had heard. Of that, there is a row of its own: its lease and term are those of
-	// the row of the life, it was taken at the last beat and ended with the burial, and its holder is whoever buried the instance.
+	// Buried says that others ended the life of an instance, since they had not heard of it. A burial has a row of its own: the lease and the term
+	// are those of the life, the row begins with the last beat and ends with the burial, and its holder is the instance that buried.
 	Buried = "buried"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/create-info/persistent-queue/internal/witness"
 )
 
-// Somebody knows that instances are dead: those that are started again in their place, with the same identity, and operators, who also try it with
-// instances that live. Nobody is said to be dead whose process is not gone: that is the contract. Then all that it had ends soon.
+// Two know that a process is gone: the instance that is started in its place, with the same identity, and an operator. Operators also try to bury
+// instances that live. By the contract, nobody buries an instance whose process is not gone. What a dead instance had ends soon.
 
 // drawDead draws that, in worlds in which instances say that they live, from dice of its own.
 func (p *plan) drawDead(d *dice) {

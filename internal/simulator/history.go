@@ -364,7 +364,7 @@ func (j *judge) expectTruth(r *run, f told) {
 	case !r.completed.IsZero() && f.Status != r.wrote && r.history.revived: // somebody has retried it before the handler had ended
 		j.saw["told of a job that was retried since"]++
 	case !r.completed.IsZero() && f.Status != r.wrote:
-		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had made it %v", r.attempt, name, f.Status, r.wrote)
+		j.accuse("OnFinished was told that attempt %d of %s came to %v; its handler had ended it as %v", r.attempt, name, f.Status, r.wrote)
 	case f.Dropped && !r.completed.IsZero() && r.wrote == queue_job.JobStatusCancelled: // its handler ended in an error: who cancelled it, nobody knows
 		j.saw["told as dropped"]++
 	case f.Dropped && r.written > 0:

@@ -25,7 +25,7 @@ const (
 	gapMost  = 600 * time.Millisecond  // of the time between two looks, what counts: whoever was frozen in between has seen nothing
 	longer   = 2 * time.Second         // behind a lapse: an instance waits for the answer to a beat that was lost, see package keeper
 	promptly = time.Second             // for an answer that counts, as in package keeper
-	counts   = 2500 * time.Millisecond // for so long the witness's own beats would count; nothing starts on them
+	counts   = 2500 * time.Millisecond // how long the witness's own beats count; no job starts on them
 	lasts    = 2                       // seconds that the row of the witness is there, if nobody deletes it: nobody need bury it
 	made     = 1                       // the number of the beat in a row that was just made
 	proof    = 2                       // changes that show that an instance lives
