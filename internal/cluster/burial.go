@@ -114,7 +114,7 @@ func (c *Coordinator) heedPredecessor(who string, buried bool) {
 			"as the UID of its pod with the name of its container", who))
 		return
 	}
-	c.process.Log.Info(c.process.About, fmt.Sprintf("%s had the identity of this instance, and says no more that it lives: its leases end, and what it "+
-		"ran, runs again", who))
+	c.process.Log.Info(c.process.About, fmt.Sprintf("%s had the identity of this instance, and is silent: its leases end, and what it ran runs again",
+		who))
 	c.Wake()
 }

@@ -218,7 +218,7 @@ func See(me, service string, rows []Row, layouts map[int32]Layout) View {
 		case "rest":
 			v.noteRest(row)
 		case "live":
-			if id, ok := ParseLife(row.Name); ok && row.Running <= Buried {
+			if id, ok := ParseLife(row.Name); ok && IsOver(row.Running) {
 				buried[id] = true
 			}
 		}
