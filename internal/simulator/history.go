@@ -416,12 +416,13 @@ func (j *judge) cancelled(h *history) {
 	}
 }
 
-// expectEnds expects that the context of a run that was cancelled ends within a second.
+// expectEnds expects that the context of a run that was cancelled ends within a second, unless the database answered nobody in that second.
 func (j *judge) expectEnds(r *run) {
 	time.AfterFunc(heedWithin+heedSlack, func() {
 		j.world.mu.Lock()
 		defer j.world.mu.Unlock()
-		if r.over || !j.healthy(r.by) || j.twoHolders() {
+		stood := j.world.answersFrom.Load()
+		if r.over || !j.healthy(r.by) || j.twoHolders() || stood != nil && stood.After(r.mark.taken) {
 			return
 		}
 		j.saw["cancelled run heeded"]++
