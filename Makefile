@@ -50,15 +50,18 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 BESIDE = said=$$(mktemp); ($(1)) >$$said & beside=$$!; code=0; ($(2)) || code=$$?; wait $$beside || code=$$?; cat $$said; rm $$said; exit $$code
 GIVING_WAY := nice -n 19
 
-# The suite measures how soon things happen, so no other package runs beside it. The service comes next, and what compiles gives way to it.
+# The suite measures how soon things happen, so no other package runs beside it. The service and the faults come next, and what compiles gives
+# way to them.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; \
-	  $(call BESIDE,$(GIVING_WAY) go test $(AS_USUAL) ./tests/way ./cmd/pqueue/... ./examples/...,go test $(AS_USUAL) ./tests/service)'; \
-	  $(PRIVATE) -leave-out $(FAULTS) -json -short -run '$(MAIN_FAULTS)' -parallel 6 -timeout 10m; \
+	  $(call BESIDE,$(GIVING_WAY) go test $(AS_USUAL) ./tests/way ./cmd/pqueue/...,go test $(AS_USUAL) ./tests/service)'; \
+	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
+	    $(GIVING_WAY) go test $(AS_USUAL) ./examples/..., \
+	    $(FAULT_TESTS) -json -short -run "$(MAIN_FAULTS)" -parallel 6 -timeout 10m)'; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
-# Most of the time, a test waits, so that many run at a time. A test that measures how soon something happens is not parallel and
-# runs alone. Of packages that have to be alone, one runs at a time: -p 1. What go vet would say, make check has said.
+# Most of the time, a test waits, so that many run at a time. A test that measures milliseconds is not parallel and runs alone. Of packages
+# that have to be alone, one runs at a time: -p 1. What go vet would say, make check has said.
 AS_USUAL := -json -vet=off -short -count=1 -parallel 16 -timeout 20m
 IN_FULL := -json -vet=off -count=1 -p 1 -parallel 8 -timeout 60m
 ONE_BY_ONE := -json -vet=off -count=1 -p 1 -timeout 30m
@@ -90,18 +93,18 @@ THOUSAND := ^TestAThousandStartsAndStopsLeaveNothingBehind$$
 # (the browser, the service's senders, testenv) runs alone.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec '$(call BESIDE, \
-	    nice go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests && \
-	    nice go test $(IN_FULL) -run "$(THOUSAND)" $(call NOT_ON,SQLite|MariaDB) ./tests, \
+	    nice go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests, \
 	    go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,$(THOUSAND)) ./tests && \
 	    go test $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service && \
-	    go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service)'; \
+	    go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service && \
+	    nice go test $(IN_FULL) -run "$(THOUSAND)" $(call NOT_ON,SQLite|MariaDB) ./tests)'; \
 	  $(SERVERS) -browser -- sh -ec 'go test $(ONE_BY_ONE) -parallel 4 ./tests/browser; \
 	  go test $(ONE_BY_ONE) ./service/internal/deliver ./tests/shells'; \
 	  go test $(ONE_BY_ONE) ./tests/testenv; \
 	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
 	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
 	    $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestASeed|^TestEveryMutant|^TestEveryKnownFailure" ./internal/simulator ./operate ./tests/faults && \
-	    $(GIVING_WAY) go test $(ONE_BY_ONE) ./tests/release ./tests/summary ./tests/bench, \
+	    $(GIVING_WAY) go test $(ONE_BY_ONE) ./tests/dbtest ./tests/release ./tests/summary ./tests/bench, \
 	    $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 

@@ -29,7 +29,7 @@ var floors = []struct {
 	{"for tests: the engine in a world of memory, which nothing needs", []string{"internal/simulator"}},
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
 	{"what both faces show, the console and the command line", []string{"internal/faces"}},
-	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate"}},
+	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate", "aesgcm"}},
 	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/pipeline", "internal/upkeep"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what queue_job hides from users, for those above it", []string{"internal/bridge"}},
@@ -241,6 +241,7 @@ var doubles = map[string]string{
 	"internal/pipeline/settler.go s.rows":    "rows of a statement",
 	"internal/faces/whatif.go above":         "a number of workers that is tried",
 	"internal/keeper/life.go counts":         "for how long a beat counts",
+	"queue_job/wait.go p.step":               "how seldom those look who wait for jobs; queue_job does not know ground",
 	"queue_job/retry.go longest":             "what a job's own retries say, of which handlers hear",
 }
 

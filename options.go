@@ -24,6 +24,20 @@ func WithDB(db queue_job.DB) Option {
 	return func(r *Runner) { r.db = db }
 }
 
+// WithCron has the Runner add the jobs of the schedules that [queue_job.Jobs.PutSchedule] has put. The parser reads their texts: that of module
+// [github.com/create-info/persistent-queue/cron], as in
+//
+//	persistent_queue.New(configs, log, persistent_queue.WithCron(cron.Parse))
+//
+// Of all instances with this option, one at a time adds the jobs; another one takes over within seconds if it dies. Until there is a first
+// schedule, each of them sends a statement a minute or so; then one of them sends one a second or so, and the others one or two each five
+// seconds. Default none: the Runner leaves such schedules alone, and asks for none.
+func WithCron[S queue_job.Schedule](parse func(spec string) (S, error)) Option {
+	return func(r *Runner) {
+		r.options.Cron = func(spec string) (queue_job.Schedule, error) { return parse(spec) }
+	}
+}
+
 // WithMiddleware wraps the handlers of all types, outside of a type's own [queue_job.Config.Middleware]. The first
 // middleware is the outermost. Types with a HandleBatchFunc have [WithBatchMiddleware]. [New] refuses a nil.
 func WithMiddleware(middleware ...queue_job.Middleware) Option {
@@ -56,6 +70,15 @@ func (c baseContext) Value(key any) any {
 		return value
 	}
 	return c.base.Value(key)
+}
+
+// WithCodec has the handlers of all types get the parameters of their jobs as they were before a [queue_job.Codec] encoded them, and encodes the
+// parameters of jobs that schedules add, results and progress. Give the same codec to [queue_job.WithCodec]. A job that cannot be decoded has an
+// error like any other, and is retried: another instance may have the key. Whoever else is told of a job, such as an observer or
+// [queue_job.Config.OnFinished], gets its parameters as they are stored; [queue_job.Job.Decode] decodes those, too. Default: jobs are stored as
+// they are. [New] refuses a nil.
+func WithCodec(codec queue_job.Codec) Option {
+	return func(r *Runner) { r.codec, r.coded = codec, true }
 }
 
 // basedOn is the middleware that puts the values behind a handler's context.

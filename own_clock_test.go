@@ -19,11 +19,12 @@ import (
 // the database's clock, and this one may be minutes off: a laptop's, or a pod's. So whoever counts from now what the database decides, or how
 // long ago something was, asks the database.
 var ownClock = map[string][]string{
+	"what was not read from a database, as in somebody's own test": {"queue_job/state.go readAt"},
 	"how long something takes or lasts here, or when this process does it again: both ends are readings of this clock": {
 		"cmd/pqueue/internal/cli/archive.go restore", "cmd/pqueue/internal/cli/fleet.go drain", "cmd/pqueue/internal/cli/fleet.go yield",
 		"cmd/pqueue/internal/cli/keep.go delete", "cmd/pqueue/internal/cli/op.go carryOut", "cmd/pqueue/internal/cli/probe.go ask",
 		"cmd/pqueue/internal/cli/probe.go ready", "console/clock.go heard", "console/clock.go now", "console/search.go search", "console/shared.go get",
-		"metrics/metrics.go Collect", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
+		"metrics/metrics.go Collect", "queue_job/hidden.go Sickness", "queue_job/wait.go after", "queue_job/wait.go lead", "queue_job/wait.go read", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
 		"service/internal/api/read.go end", "service/internal/api/read.go passOver", "service/internal/api/read.go problem",
 		"service/internal/api/read.go reader", "service/internal/api/read.go room", "service/internal/api/read.go still",
 		"service/internal/api/stream.go addStream", "service/internal/api/stream.go waitForTaker", "service/internal/deliver/deliverer.go tidyNowAndThen",
@@ -59,7 +60,8 @@ var ownClock = map[string][]string{
 		"otelqueue/otelqueue.go isChild",
 	},
 	"a moment of a run goes through the Runner's clock, which follows the database's": {
-		"queue_job/run.go endTx",
+		"queue_job/run.go endTx", "queue_job/step.go sleep", "queue_job/step.go step", "queue_job/step.go waitUntil",
+		"queue_job/signal.go await",
 	},
 }
 

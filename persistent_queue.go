@@ -104,6 +104,10 @@ func newRunner(configs []queue_job.Config, log logger.Logger, opts []Option, tak
 	if slices.ContainsFunc(r.batchMiddleware, func(m queue_job.BatchMiddleware) bool { return m == nil }) {
 		return nil, errors.New("persistent_queue.WithBatchMiddleware: one is nil; use functions only")
 	}
+	if r.coded && r.codec == nil {
+		return nil, errors.New("persistent_queue.WithCodec: the codec is nil; leave the option out, if jobs are to be stored as they are")
+	}
+	r.options.Codec = r.codec
 	if r.options.MaxWorkers < 0 {
 		return nil, fmt.Errorf("persistent_queue.WithMaxWorkers: it is %d; use 0 for no limit, or a positive number", r.options.MaxWorkers)
 	}
@@ -187,6 +191,9 @@ func (r *Runner) complete(configs []queue_job.Config) (complete []queue_job.Conf
 		} else {
 			cfg.Middleware = slices.Concat(r.middleware, cfg.Middleware)
 		}
+		if r.codec != nil {
+			cfg = bridge.QueueJob.WithCodec(cfg, r.codec)
+		}
 		complete = append(complete, bridge.QueueJob.WithDefaults(cfg))
 	}
 	return complete, nil
@@ -257,6 +264,8 @@ type Runner struct {
 	middleware       []queue_job.Middleware
 	batchMiddleware  []queue_job.BatchMiddleware
 	base             func(*queue_job.Job) context.Context // nil: none
+	codec            queue_job.Codec                      // nil: none
+	coded            bool                                 // WithCodec was given
 	options          engine.Options
 	db               queue_job.DB // nil: each configuration has its own
 	grace            time.Duration

@@ -225,10 +225,18 @@ func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, err
 	if !known {
 		return do, change, failed(http.StatusBadRequest, "%q cannot be done to many jobs at once.", do)
 	}
-	l := pageOfJobs{Statuses: everyStatus(), Type: r.FormValue("type"), Status: r.FormValue("status"), Key: r.FormValue("key")}
+	l := pageOfJobs{Type: r.FormValue("type"), Key: r.FormValue("key")}
+	if l.State, err = stateAsked(r); err != nil {
+		return do, change, err
+	}
 	change.Verb = verb
 	if change.Filter, err = l.filter(""); err != nil {
 		return do, change, err
+	}
+	if len(change.Filter.States) > 0 {
+		return do, change, failed(http.StatusBadRequest,
+			"Jobs that are %s cannot be changed all at once: a job may leave that state before its turn comes. Choose them by status=%s.",
+			l.State, statusesOf(&change.Filter)[0])
 	}
 	if do == RunNow {
 		change.Due = time.Unix(0, 0)
@@ -243,8 +251,8 @@ func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, err
 
 // manyJobs is what somebody is asked before many jobs are changed.
 type manyJobs struct {
-	Do                Verb
-	Type, Status, Key string
+	Do               Verb
+	Type, State, Key string
 	*operate.Preview
 }
 
@@ -264,7 +272,8 @@ func (c *console) askForMany(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manyJobs{do, r.FormValue("type"), r.FormValue("status"), r.FormValue("key"), preview}, nil
+	state, err := stateAsked(r)
+	return manyJobs{do, r.FormValue("type"), state, r.FormValue("key"), preview}, err
 }
 
 // begin begins an operation.
@@ -315,18 +324,12 @@ func doOf(o *operate.Operation) Verb {
 	return Verb(o.Change.Verb)
 }
 
-func everyStatus() (all []queue_job.JobStatus) {
-	for status := queue_job.JobStatusInit; status <= queue_job.JobStatusCancelled; status++ {
-		all = append(all, status)
-	}
-	return all
-}
-
 // manyFor returns what may be done to all jobs that a filter selects, by the sender of a request.
 func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
-	all := len(f.Statuses) == 0
+	statuses := statusesOf(&f)
+	all := len(statuses) == 0
 	pending, givenUp, ended := all, all, all
-	for _, s := range f.Statuses {
+	for _, s := range statuses {
 		pending = pending || s.Pending()
 		givenUp = givenUp || s == queue_job.JobStatusFailed || s == queue_job.JobStatusCancelled
 		ended = ended || !s.Pending()

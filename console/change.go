@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,19 +26,23 @@ var said = map[string]string{
 	"deleted":   "The job is deleted, with what the log had of its runs.",
 	"newest": "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when " +
 		"there is a newer one.",
-	"paused":    "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
-	"resumed":   "The type goes on.",
-	"limited":   "The type has these limits within a second. What runs, runs on, and counts.",
-	"asked":     "The holder is asked for the lease. It gives it to another instance within a second.",
-	"drained":   "The instance gives its leases to the others within a second, and takes none. What runs on it, runs on.",
-	"undrained": "The instance takes its part of the leases again.",
-	"buried":    "The instance is dead: its leases have ended, and what it ran, runs again.",
-	"begun":     "The operation has begun. An instance starts on it within five seconds.",
-	"stopped":   "The operation is stopped. What it has changed stays so.",
-	"goes-on":   "The operation goes on where it was, within five seconds.",
-	"nothing":   "Nothing was changed: it already is in that state, or it is too late for that.",
-	"in-flight": "Nothing was changed: an instance has the job, so its handler runs or is about to.",
-	"taken":     "Nothing was changed: another job has its unique key by now.",
+	"paused":           "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
+	"resumed":          "The type goes on.",
+	"schedule-paused":  "The schedule is paused: its times get no jobs until somebody resumes it.",
+	"schedule-resumed": "The schedule goes on with the times from now on.",
+	"schedule-ran":     "This job of the schedule was added, and is due now.",
+	"schedule-deleted": "The schedule is deleted. The jobs that it has added stay.",
+	"limited":          "The type has these limits within a second. What runs, runs on, and counts.",
+	"asked":            "The holder is asked for the lease. It gives it to another instance within a second.",
+	"drained":          "The instance gives its leases to the others within a second, and takes none. What runs on it, runs on.",
+	"undrained":        "The instance takes its part of the leases again.",
+	"buried":           "The instance is dead: its leases have ended, and what it ran, runs again.",
+	"begun":            "The operation has begun. An instance starts on it within five seconds.",
+	"stopped":          "The operation is stopped. What it has changed stays so.",
+	"goes-on":          "The operation goes on where it was, within five seconds.",
+	"nothing":          "Nothing was changed: it already is in that state, or it is too late for that.",
+	"in-flight":        "Nothing was changed: an instance has the job, so its handler runs or is about to.",
+	"taken":            "Nothing was changed: another job has its unique key by now.",
 }
 
 // change makes the handler of a change. What comes of it is said on the page to which it leads, so a reload changes nothing again.
@@ -59,7 +64,12 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 		}
 		c.fleet.forget()
 		c.lists.forget()
-		w.Header().Set("Location", rootOf(r)+to+"?said="+outcome) // relative: a proxy may have taken a part of the path away
+		c.timetables.forget()
+		also := "?"
+		if strings.Contains(to, "?") {
+			also = "&"
+		}
+		w.Header().Set("Location", rootOf(r)+to+also+"said="+outcome) // relative: a proxy may have taken a part of the path away
 		w.WriteHeader(http.StatusSeeOther)
 	}
 }
@@ -102,6 +112,12 @@ func (c *console) changeJob(ctx context.Context, r *http.Request) (outcome, to s
 	for _, verb := range do.needs(r) {
 		if err := c.allow(r, verb, job.JobType); err != nil {
 			return "", "", err
+		}
+	}
+	if slices.Contains(do.needs(r), SetParams) {
+		if stored, encoded := queue_job.EncodingOf(job.JobParams); encoded {
+			return "", "", failed(http.StatusConflict,
+				"The parameters of job %d are stored %v. They can only be changed where they can be decoded.", id, stored)
 		}
 	}
 	outcome, err = do.change(c, ctx, r, which)

@@ -59,7 +59,7 @@ func (c *console) retry(ctx context.Context, r *http.Request, which queue_job.Se
 	} else {
 		var params queue_job.JSON
 		if params, err = paramsOf(text); err == nil {
-			again, err = c.jobs.RetryWith(ctx, c.ex, which, params)
+			again, err = c.writes.RetryWith(ctx, c.ex, which, params, queue_job.KeepSteps)
 		}
 	}
 	if err == nil && again.Jobs == 0 && len(again.Taken) > 0 {
@@ -78,7 +78,7 @@ func (c *console) setParams(ctx context.Context, r *http.Request, which queue_jo
 	if err != nil {
 		return "", err
 	}
-	n, err := c.jobs.SetParams(ctx, c.ex, which, params)
+	n, err := c.writes.SetParams(ctx, c.ex, which, params)
 	return ifChanged("changed", n, err)
 }
 

@@ -49,6 +49,12 @@ const (
 	Resume Verb = "resume"
 	// SetLimits is to lower how many jobs of a type run at a time and how many start in a second, and to take that back.
 	SetLimits Verb = "set limits"
+	// PauseSchedule, ResumeSchedule, RunSchedule (now, a job more) and DeleteSchedule are done to a schedule that [queue_job.Jobs.PutSchedule] has
+	// put. The permit is asked for the type of its jobs.
+	PauseSchedule  Verb = "pause schedule"
+	ResumeSchedule Verb = "resume schedule"
+	RunSchedule    Verb = "run schedule"
+	DeleteSchedule Verb = "delete schedule"
 	// HandOver is to have a lease of a type go to another instance.
 	HandOver Verb = "hand over"
 	// Drain is to have an instance give its leases to the others for a while, and to end that. The permit is asked for the job type -1.
@@ -81,6 +87,10 @@ func WithTitle(title string) Option { return func(c *console) { c.title = title 
 // by several goroutines at a time.
 func WithMask(mask func(text string) string) Option { return func(c *console) { c.mask = mask } }
 
+// WithDecoded has the pages show what the [queue_job.Codec] of the Jobs decodes, and lets it be edited: to whomever the permit lets see the type.
+// [WithMask] still applies. Default: such values are shown as "encrypted, 312 bytes", and nobody can change the parameters here.
+func WithDecoded() Option { return func(c *console) { c.decode = true } }
+
 // WithActor says who the sender of a request is, as [queue_job.WithActor] notes it with each change. Default: "console, " and the address
 // that the request came from.
 func WithActor(actor func(r *http.Request) string) Option {
@@ -102,25 +112,28 @@ func addressOf(r *http.Request) string {
 
 // console is the handler of all pages.
 type console struct {
-	jobs     *queue_job.Jobs
-	ex       queue_job.Executor
-	permit   func(r *http.Request, do Verb, jobType int32) bool
-	title    string
-	mask     func(string) string
-	actor    func(*http.Request) string
-	logout   string                                        // address; empty: none
-	schedule func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
-	clock    databaseClock
-	fleet    shared[*fleet]
-	types    shared[[]queue_job.Type]
-	errors   shared[*faces.Errors]
-	health   shared[*operate.Health]
-	kept     shared[*faces.Kept]
-	activity shared[*activity]
-	lists    sharedBy[listKey, found]
-	pasts    sharedBy[pastKey, told]
-	tenures  sharedBy[string, []operate.Tenure]
-	rendered rendered
+	jobs       *queue_job.Jobs // reads and steers: what a codec has encoded is read as it is stored, unless decode is set
+	writes     *queue_job.Jobs // writes parameters: they are encoded, if the Jobs have a codec
+	decode     bool
+	ex         queue_job.Executor
+	permit     func(r *http.Request, do Verb, jobType int32) bool
+	title      string
+	mask       func(string) string
+	actor      func(*http.Request) string
+	logout     string                                        // address; empty: none
+	schedule   func(text string) (queue_job.Schedule, error) // nil: it cannot read schedules
+	clock      databaseClock
+	fleet      shared[*fleet]
+	types      shared[[]queue_job.Type]
+	errors     shared[*faces.Errors]
+	health     shared[*operate.Health]
+	kept       shared[*faces.Kept]
+	activity   shared[*activity]
+	lists      sharedBy[listKey, found]
+	timetables sharedBy[timetableKey, []queue_job.ScheduleInfo]
+	pasts      sharedBy[pastKey, told]
+	tenures    sharedBy[string, []operate.Tenure]
+	rendered   rendered
 }
 
 //go:embed pages
@@ -132,13 +145,21 @@ var staticFiles embed.FS
 // Handler returns the console of the database that the Jobs were opened on. That handle must be a *sql.DB, or have ExecContext and
 // QueryContext as a *sql.DB has; with another, each page says so.
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
-	c := &console{jobs: jobs, health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
+	c := &console{jobs: bridge.QueueJob.WithoutCodec(jobs), writes: jobs,
+		health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
 		activity: shared[*activity]{fresh: activityFresh},
-		lists:    sharedBy[listKey, found]{most: listsMax}, permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
+		lists:    sharedBy[listKey, found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
+		permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
 	}
+	if c.decode {
+		c.jobs = jobs
+	}
 	c.ex = bridge.QueueJob.ExecutorOf(jobs)
+	if c.schedule == nil {
+		c.schedule = bridge.QueueJob.CronOf(jobs)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
 	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))
@@ -149,6 +170,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
 	mux.HandleFunc("GET /schedules", c.page("schedules", c.showSchedules))
+	mux.HandleFunc("GET /schedule", c.page("schedule", c.showSchedule))
 	mux.HandleFunc("GET /health", c.page("health", c.showHealth))
 	mux.HandleFunc("GET /retention", c.page("retention", c.showKept))
 	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
@@ -157,6 +179,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("POST /operations", c.change(c.begin))
 	mux.HandleFunc("POST /operations/{id}/{do}", c.change(c.changeOperation))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
+	mux.HandleFunc("POST /schedules/{do}", c.change(c.changeSchedule))
 	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
 	mux.HandleFunc("POST /instances/{instance}/{do}", c.change(c.changeInstance))
 	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))

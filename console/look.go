@@ -37,6 +37,7 @@ var functions = template.FuncMap{
 	"decimal":   decimal,
 	"kept":      kept,
 	"beside":    workersBeside,
+	"stateWord": stateWord,
 	"upper":     func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
@@ -244,14 +245,17 @@ func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r)
 
 // pageOfJobs is a page of a list of jobs, and what it is a list of.
 type pageOfJobs struct {
-	Types    []queue_job.Type
-	Statuses []queue_job.JobStatus
-	Type     string
-	Status   string
-	Key      string
-	Jobs     []queue_job.JobInfo
-	Older    template.URL // the query of the next page; empty: there is none
-	Many     []Verb       // what may be done to all jobs of the filter
+	Types  []queue_job.Type
+	States []string
+	Type   string
+	State  string // or a status, as choose takes it
+	Key    string
+	Jobs   []queue_job.JobInfo
+	Older  template.URL // the query of the next page; empty: there is none
+	Many   []Verb       // what may be done to all jobs of the filter
+
+	// ByStatus are what to list instead, for operations on many jobs. They do not go by a state that a job leaves before its turn comes.
+	ByStatus []queue_job.JobStatus
 
 	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not.
 	SearchedFrom uint64
@@ -269,7 +273,10 @@ func (c *console) list(r *http.Request) (any, error) {
 		return nil, err
 	}
 	types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
-	l := pageOfJobs{Types: types, Statuses: everyStatus(), Type: q.Get("type"), Status: q.Get("status"), Key: q.Get("key")}
+	l := pageOfJobs{Types: types, States: queue_job.States(), Type: q.Get("type"), Key: q.Get("key")}
+	if l.State, err = stateAsked(r); err != nil {
+		return nil, err
+	}
 	filter, err := l.filter(q.Get("before"))
 	if err != nil {
 		return nil, err
@@ -279,7 +286,7 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
-	found, err := c.lists.of(freshFor, listKey{l.Type, l.Status, l.Key, q.Get("before")}).get(ctx, func(ctx context.Context) (f found, err error) {
+	found, err := c.lists.of(freshFor, listKey{l.Type, l.State, l.Key, q.Get("before")}).get(ctx, func(ctx context.Context) (f found, err error) {
 		f.jobs, f.goOn, err = c.search(ctx, filter)
 		return f, err
 	})
@@ -296,7 +303,7 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	if goOn > 0 {
 		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
-		for name, value := range map[string]string{"type": l.Type, "status": l.Status, "key": l.Key} {
+		for name, value := range map[string]string{"type": l.Type, "state": l.State, "key": l.Key} {
 			if value != "" {
 				next.Set(name, value)
 			}
@@ -305,8 +312,12 @@ func (c *console) list(r *http.Request) (any, error) {
 	}
 	// Without a type, the list is of all jobs, also of types that nobody knows. What may not be seen leaves its page shorter.
 	l.Jobs = slices.DeleteFunc(l.Jobs, func(j queue_job.JobInfo) bool { return !c.permit(r, See, j.JobType) })
-	if len(l.Jobs) > 0 && (l.Type != "" || l.Status != "" || l.Key != "") {
-		l.Many = c.manyFor(r, filter)
+	if len(l.Jobs) > 0 && (l.Type != "" || l.State != "" || l.Key != "") {
+		if may := c.manyFor(r, filter); len(filter.States) == 0 {
+			l.Many = may
+		} else if len(may) > 0 {
+			l.ByStatus = statusesOf(&filter)
+		}
 	}
 	if id, err := strconv.ParseUint(l.Key, 10, 64); err == nil && id > 0 && filter.Before == 0 {
 		if err := l.addByID(ctx, c, r, id, &filter); err != nil {
@@ -316,7 +327,7 @@ func (c *console) list(r *http.Request) (any, error) {
 	return l, nil
 }
 
-// addByID puts the job with an id first, if it has a type and a status of the filter. So whoever looks for 4711 finds the job with that id,
+// addByID puts the job with an id first, if it has a type and a state of the filter. So whoever looks for 4711 finds the job with that id,
 // and the jobs with that key, which alone are what an operation on all of them changes.
 func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, id uint64, f *queue_job.Filter) error {
 	job, err := c.jobs.Get(ctx, c.ex, queue_job.ID(id))
@@ -325,7 +336,7 @@ func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, i
 		return nil
 	case err != nil:
 		return err
-	case len(f.JobTypes) > 0 && !slices.Contains(f.JobTypes, job.JobType), len(f.Statuses) > 0 && !slices.Contains(f.Statuses, job.Status):
+	case len(f.JobTypes) > 0 && !slices.Contains(f.JobTypes, job.JobType), !isIn(f, job):
 		return nil
 	case c.permit(r, See, job.JobType) && !slices.ContainsFunc(l.Jobs, func(j queue_job.JobInfo) bool { return j.Id == id }):
 		l.Jobs = slices.Insert(l.Jobs, 0, *job)
@@ -342,12 +353,10 @@ func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
 		}
 		f.JobTypes = []int32{int32(n)}
 	}
-	if l.Status != "" {
-		i := slices.IndexFunc(l.Statuses, func(s queue_job.JobStatus) bool { return s.String() == l.Status })
-		if i < 0 {
-			return f, failed(http.StatusBadRequest, "%q is no status.", l.Status)
+	if l.State != "" {
+		if err := choose(&f, l.State); err != nil {
+			return f, err
 		}
-		f.Statuses = []queue_job.JobStatus{l.Statuses[i]}
 	}
 	if before != "" {
 		if f.Before, err = strconv.ParseUint(before, 10, 64); err != nil {
@@ -361,6 +370,7 @@ func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
 type oneJob struct {
 	*operate.Explanation
 	Params, Result, Progress string
+	Logs                     []queue_job.RunLog // the last run first
 	Meta                     map[string]string
 	Priorities               []queue_job.Priority
 	// Editable: the parameters may be changed here. What is masked may not: it would be stored as it is shown. Nor may what is long.
@@ -388,16 +398,46 @@ func (c *console) showJob(r *http.Request) (any, error) {
 	case !c.permit(r, See, e.Job.JobType):
 		return nil, c.refused(See)
 	}
-	j := oneJob{Explanation: e, Params: c.mask(e.Job.JobParams),
-		Result: c.mask(e.Job.Result), Progress: c.mask(e.Job.Progress), Meta: map[string]string{}, Priorities: priorities}
-	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
-	for name, value := range e.Job.Meta {
-		j.Meta[name] = c.mask(value)
-		if secret.MatchString(name) {
-			j.Meta[name] = strings.Trim(masked, `"`)
+	j := oneJob{Explanation: e, Params: c.shown(e.Job.JobParams),
+		Result: c.shown(e.Job.Result), Progress: c.shown(e.Job.Progress), Priorities: priorities}
+	j.Meta = c.metaOf(e.Job.Meta)
+	if e.KeepLog || !e.Job.Pending() { // what a waiting job's type does not keep is not asked for
+		if j.Logs, err = c.logsOf(ctx, id); err != nil {
+			return nil, err
 		}
 	}
+	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
 	return j, nil
+}
+
+// metaOf is the metadata of a job as a page has it.
+func (c *console) metaOf(meta map[string]string) map[string]string {
+	shown := map[string]string{}
+	for name, value := range meta {
+		shown[name] = c.mask(value)
+		if secret.MatchString(name) {
+			shown[name] = strings.Trim(masked, `"`)
+		}
+	}
+	return shown
+}
+
+// logsOf is what the runs of a job have logged, as a page has it.
+func (c *console) logsOf(ctx context.Context, id uint64) ([]queue_job.RunLog, error) {
+	logs, err := c.jobs.RunLogs(ctx, c.ex, id)
+	slices.Reverse(logs)
+	for i := range logs {
+		logs[i].Text = c.shown(logs[i].Text)
+	}
+	return logs, err
+}
+
+// shown is a value as a page has it.
+func (c *console) shown(text string) string {
+	if stored, encoded := queue_job.EncodingOf(text); encoded {
+		return stored.String()
+	}
+	return c.mask(text)
 }
 
 func idOf(r *http.Request) (uint64, error) {

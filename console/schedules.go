@@ -8,7 +8,8 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// WithSchedules says how to read the text of a schedule, so that the console can show which times come next:
+// WithSchedules says how to read the text of a schedule, so that the console can show which times come next. Jobs that were opened with
+// [queue_job.WithCron] know that without it:
 //
 //	console.WithSchedules(func(text string) (queue_job.Schedule, error) { return cron.Parse(text) })
 func WithSchedules(read func(text string) (queue_job.Schedule, error)) Option {
@@ -24,6 +25,7 @@ type scheduled struct {
 }
 
 type schedulesPage struct {
+	timetablePage
 	Types []scheduled
 	Reads bool // the console can read schedules
 }
@@ -43,7 +45,14 @@ func (c *console) showSchedules(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := schedulesPage{Reads: c.schedule != nil}
+	rows, err := c.timetable(r)
+	if err != nil {
+		return nil, err
+	}
+	body := schedulesPage{timetablePage: rows, Reads: c.schedule != nil}
+	for i := range rows.Rows {
+		rows.Rows[i].Type = nameIn(types, rows.Rows[i].Job.JobType)
+	}
 	for _, t := range types {
 		if t.Known.Schedule != "" {
 			s := scheduled{Type: t}

@@ -23,7 +23,7 @@ const (
 )
 
 // listKey is what a list is about, in the words of its address.
-type listKey struct{ jobType, status, key, before string }
+type listKey struct{ jobType, state, key, before string }
 
 // found is what a search has found.
 type found struct {
@@ -35,11 +35,11 @@ type found struct {
 // match. So it ends when it has taken long enough; jobs with ids from goOn down are for the next search then. 0: there are no more.
 func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, goOn uint64, err error) {
 	filter.NewestFirst, filter.OmitLongParams, filter.Limit = true, true, jobsOnAPage+1
-	if filter.Key != "" || len(filter.JobTypes) == 0 && len(filter.Statuses) == 0 {
+	if filter.Key != "" || len(filter.JobTypes) == 0 && len(statusesOf(&filter)) == 0 {
 		jobs, err = c.jobs.List(ctx, c.ex, filter)
 		return jobs, 0, err
 	}
-	if len(filter.JobTypes) == 1 && len(filter.Statuses) == 1 {
+	if len(filter.JobTypes) == 1 && len(statusesOf(&filter)) > 0 {
 		if jobs, few, err := c.searchFew(ctx, filter); few || err != nil {
 			return jobs, 0, err
 		}
@@ -76,13 +76,16 @@ func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []q
 	return jobs, goOn, nil
 }
 
-// searchFew finds the jobs of a type with a status by the index, if there are few.
+// searchFew finds the jobs of a type with a status, or in a state, by the index, if few have such a status.
 func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, few bool, err error) {
 	st, err := bridge.QueueJob.StoreOf(c.jobs, c.ex)
 	if err != nil {
 		return nil, false, err
 	}
-	all := record.Filter{Types: filter.JobTypes, Statuses: []int32{int32(filter.Statuses[0])}}
+	all := record.Filter{Types: filter.JobTypes}
+	for _, s := range statusesOf(&filter) {
+		all.Statuses = append(all.Statuses, int32(s))
+	}
 	if !st.HasIndexFor(&all) {
 		return nil, false, nil
 	}
@@ -95,7 +98,9 @@ func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs 
 		end, _ := slices.BinarySearch(ids, filter.Before)
 		ids = ids[:end]
 	}
-	ids = ids[max(0, len(ids)-filter.Limit):]
+	if len(filter.States) == 0 { // else, not all of them are in the state
+		ids = ids[max(0, len(ids)-filter.Limit):]
+	}
 	if len(ids) == 0 {
 		return nil, true, nil
 	}

@@ -1,5 +1,6 @@
 // Package cron reads schedules from text: five fields as in a crontab, or a word such as @daily. [Parse] returns a schedule for
-// [github.com/create-info/persistent-queue/queue_job.Config.Schedule].
+// [github.com/create-info/persistent-queue/queue_job.Config.Schedule], and a Runner and Jobs need it for the schedules of
+// [github.com/create-info/persistent-queue/queue_job.Jobs.PutSchedule], which stand in a table.
 //
 //	30 4 * * *            at half past four, each day
 //	*/15 8-18 * * MON-FRI every quarter of an hour from 8:00 to 18:45, on working days

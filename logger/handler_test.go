@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"regexp"
 	"testing"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
@@ -53,5 +54,31 @@ func TestARecordThatIsNotWrittenCostsNothing(t *testing.T) {
 	log := slog.New(Handler(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 	if n := testing.AllocsPerRun(100, func() { log.DebugContext(ctx, "a") }); n != 0 || about.made != 0 {
 		t.Errorf("%v allocations, and the attributes were made %d times", n, about.made)
+	}
+}
+
+func TestTheLinesOfARunAreKeptOnceAndWithoutWhatTheJobSays(t *testing.T) {
+	for _, c := range []struct {
+		what, want string
+		log        func(ctx context.Context, l *slog.Logger)
+	}{
+		{"with the context", "level=INFO msg=a k=1\n", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "a", "k", 1) }},
+		{"without it", "", func(ctx context.Context, l *slog.Logger) { l.Info("a", "k", 1) }},
+		{"in a group", "level=INFO msg=a x=y g.in=2 g.k=1\n", func(ctx context.Context, l *slog.Logger) {
+			l.With("x", "y").WithGroup("g").With("in", 2).InfoContext(ctx, "a", "k", 1)
+		}},
+		{"wrapped twice", "level=WARN msg=a\n", func(ctx context.Context, l *slog.Logger) { slog.New(Handler(l.Handler())).WarnContext(ctx, "a") }},
+		{"by a Logger", "", func(ctx context.Context, l *slog.Logger) { QueueLog{Slog: l}.Error(ctx, "a") }},
+		{"below the level", "", func(ctx context.Context, l *slog.Logger) { l.DebugContext(ctx, "a") }},
+		{"in two lines", `level=INFO msg="a\nb"` + "\n", func(ctx context.Context, l *slog.Logger) { l.InfoContext(ctx, "a\nb") }},
+	} {
+		var text bytes.Buffer
+		var lines attributes.Lines
+		ctx := attributes.WithLines(With(context.Background(), slog.Int("job_id", 7)), &lines)
+		c.log(ctx, slog.New(Handler(slog.NewTextHandler(&text, nil))))
+		kept := regexp.MustCompile(`(?m)^time=\S+ `).ReplaceAllString(lines.End(), "")
+		if kept != c.want {
+			t.Errorf("%s: kept %q, want %q", c.what, kept, c.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -27,13 +28,16 @@ type Health struct {
 	After   time.Duration
 	// Findings are what is not as it should be, the worst first.
 	Findings []Finding
+
+	timetable *record.Timetable // how schedules stand; nil: it was not read
 }
 
 // Finding is something that somebody should know.
 type Finding struct {
 	Severity Severity
 	// Kind is what sort of finding it is, for programs: "limited", "paused", "nobody runs it", "late", "no instance", "put off", "left alone",
-	// "statements fail", "silent", "buried", "not heard of", "about to stop" or "all runs fail".
+	// "statements fail", "silent", "buried", "not heard of", "about to stop", "all runs fail", "schedules stand still", "scheduled jobs fail",
+	// "old snapshot", "dead rows", "replication slot" or "not seen".
 	Kind string
 	// JobType is the type that it is about, and Name what it is called. Nil: it is about no type.
 	JobType *int32
@@ -102,9 +106,11 @@ const (
 	otherTypesMost = 100  // that have jobs, and that nobody has ever run, paused or divided
 )
 
-// Check says whether jobs run as they should. It sends five statements, and one or two more if there are jobs of types that nobody knows.
-// Two of them look for the jobs that wait and fell due longer ago than after, and count some thousands at most, see [Health.AtLeast].
-// [HealthOf] does not count them.
+// Check says whether jobs run as they should. It sends six statements, and one or two more if there are jobs of types that nobody knows.
+// One reads a thousand schedules at most that [queue_job.Jobs.PutSchedule] has put. Two of them look for the jobs that wait and fell due longer
+// ago than after, and count some thousands at most, see [Health.AtLeast]. [HealthOf] does not count them. Once a minute at most, Check sends one
+// more, which asks the server who keeps old versions of rows: the database cannot clean up then, and each look for due jobs takes longer. If the
+// user may not see that, a note says what right is missing.
 func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, after time.Duration) (*Health, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {
@@ -127,6 +133,12 @@ func Check(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, aft
 	if err != nil {
 		return nil, err
 	}
+	timetable, err := st.Timetable(ctx, schedulesMost)
+	if err != nil {
+		return nil, err
+	}
+	h.timetable = &timetable
+	h.judgeSickness(sicknessOf(ctx, jobs, st))
 	h.judge()
 	return h, nil
 }
@@ -167,9 +179,16 @@ func (h *Health) judge() {
 	}
 	for jobType, n := range h.Late {
 		if n > 0 && !known[jobType] {
+			known[jobType] = true
 			h.judgeType(&Type{JobType: jobType})
 		}
 	}
+	for _, jobType := range h.typesScheduled() {
+		if !known[jobType] {
+			h.judgeType(&Type{JobType: jobType})
+		}
+	}
+	h.judgeSchedules()
 	alive := func(i queue_job.Instance) bool { return i.Buried.IsZero() }
 	if !slices.ContainsFunc(h.Instances, alive) && len(h.Types) > 0 {
 		h.Findings = append(h.Findings, Finding{Severity: Warning, Kind: noInstances, Text: "No instance is there.", Remedy: "Start one."})
@@ -387,6 +406,7 @@ const (
 	heldByPlaces      = store.HeldByPlaces
 	heldByRate        = store.HeldByRate
 	heldByKeys        = store.HeldByKeys
+	heldByKeyRate     = store.HeldByKeyRate
 	heldByConnections = store.HeldByConnections
 )
 
@@ -422,6 +442,9 @@ func (h *Health) judgeType(t *Type) {
 	case t.Held == 0 && t.ranLately(h.At):
 		say(Warning, unheld, "Start an instance that has the type.", "Nobody runs it.")
 	case t.Held == 0:
+		if adds := h.addedTo(t); adds != "" {
+			say(Warning, unheld, "Start an instance that has the type, or put it for another type.", "Nobody runs it, and %s.", adds)
+		}
 	case t.Held < len(t.Leases):
 		say(Warning, unheld, "Start an instance that has the type.", "Nobody runs some of its shards: %d of %d are held.", t.Held, len(t.Leases))
 	case late > 0:
@@ -544,6 +567,8 @@ func lateRemedy(t *Type) string {
 			"the handler quicker."
 	case heldBy == heldByKeys && cfg.MaxPerKey > 0:
 		return "They wait for other jobs of their groups: raise MaxPerKey, if what they share allows it, or make the handler quicker."
+	case heldBy == heldByKeyRate && cfg.RatePerKey > 0:
+		return fmt.Sprintf("At most %v jobs of a group start in a second: raise RatePerKey, if what they call allows it.", cfg.RatePerKey)
 	case heldBy == heldByConnections:
 		return "The pool of its process has no connection to lend: give the Runner a handle of its own (WithDB), or raise SetMaxOpenConns."
 	case heldBy == heldByWorkers:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -101,11 +102,31 @@ func (e evidence) line(l *queue_job.Lease) queue_job.Line {
 	return told
 }
 
+// timetable draws how schedules stand. Their names say which they are.
+func (e evidence) timetable() *record.Timetable {
+	t := &record.Timetable{Keeper: "shop@web-1/17#aaaaaaaaaaaa.1", Left: float64(e.upTo(20) - 10)}
+	if e.one(3) {
+		t.Left = -float64(e.upTo(260))
+	}
+	ago := func() int64 { return now.Unix() - int64(e.upTo(1)*e.upTo(400)) - int64(e.upTo(200)) }
+	for i := range e.upTo(9) {
+		c := record.ScheduleState{Name: fmt.Sprint("s", i), JobType: int32(e.upTo(5)), PutAt: ago(), Reached: ago(), LastStatus: -1}
+		if !e.one(3) {
+			c.Next = ago() + int64(e.upTo(1)*3600)
+		}
+		if e.one(2) {
+			c.LastAt, c.LastJob, c.LastStatus = c.Reached-int64(e.upTo(1)), uint64(100+i), e.upTo(5)
+		}
+		t.Schedules = append(t.Schedules, c)
+	}
+	return t
+}
+
 // TestNoFindingContradictsItsEvidence judges fleets that are drawn. What it says of them is held against the fleet itself.
 func TestNoFindingContradictsItsEvidence(t *testing.T) {
 	saw := map[string]int{}
 	var ofFindings, ofVerdicts []claim
-	for seed := range seedsOf(t, 10_000) {
+	for seed := range seedsOf(t, 20_000) { // the rarest sentence is said once in some ten thousand
 		e := evidence{rand.New(rand.NewPCG(uint64(seed), 2))}
 		fleet := e.fleet()
 		h := &Health{At: now, Types: typesOf(fleet), Instances: fleet.Instances, After: time.Minute}
@@ -115,10 +136,13 @@ func TestNoFindingContradictsItsEvidence(t *testing.T) {
 				h.Late[jobType] = int64(e.upTo(1) * e.upTo(3))
 			}
 		}
+		if e.one(2) {
+			h.timetable = e.timetable()
+		}
 		h.judge()
 		fail := func(what, wrong string) {
 			if wrong != "" {
-				t.Fatalf("seed %d: %s: %s\ntypes %+v\nleases %+v\nlines %+v\nlate %v", seed, what, wrong, fleet.Types, fleet.Leases, fleet.Lines, h.Late)
+				t.Fatalf("seed %d: %s: %s\ntypes %+v\nleases %+v\nlines %+v\nlate %v\nschedules %+v", seed, what, wrong, fleet.Types, fleet.Leases, fleet.Lines, h.Late, h.timetable)
 			}
 		}
 		for i := range h.Findings {
@@ -143,6 +167,7 @@ func TestNoFindingContradictsItsEvidence(t *testing.T) {
 // view is what a fleet shows of a type.
 type view struct {
 	h      *Health
+	timed  []record.ScheduleState // schedules of the type
 	late   int64
 	kind   queue_job.Type
 	leases []queue_job.Lease
@@ -167,6 +192,13 @@ func viewOf(f *queue_job.Fleet, h *Health, jobType *int32) *view {
 		return v
 	}
 	v.late = h.Late[*jobType]
+	if h.timetable != nil {
+		for _, c := range h.timetable.Schedules {
+			if c.JobType == *jobType {
+				v.timed = append(v.timed, c)
+			}
+		}
+	}
 	for _, k := range f.Types {
 		if k.JobType == *jobType {
 			v.kind = k
@@ -328,6 +360,40 @@ func (v *view) claims(f *Finding) []claim {
 		{`Somebody has limited it to (.*?)\.(?: |$)`, func(said []string) bool { return lowered(said[1]) }},
 		{`Take that back when what it calls allows it\.`, func([]string) bool { return v.kind.Limits != queue_job.Limits{} }},
 		{`Nobody runs it, and ` + some + ` fell due more than 1m0s ago\.`, func(said []string) bool { return v.held == 0 && late(said[1], said[2]) && f.Severity == Critical }},
+		{`Nobody runs it, and (?:schedule ("s\d")|(\d+) schedules) adds? jobs to it(?:: (.*?))?\.`, func(said []string) bool {
+			return v.held == 0 && v.kind.Config.DormantAfter == 0 && v.names(said[1]+said[3], said[2], func(c record.ScheduleState) bool { return c.PutAt < now.Unix()-120 })
+		}},
+		{`Start an instance that has the type, or put it for another type\.`, func([]string) bool { return v.held == 0 && len(v.timed) > 0 }},
+		{`Nobody adds the jobs of (?:its schedule ("s\d")|(\d+) of its schedules \((.*?)\))\.`, func(said []string) bool {
+			return v.h.timetable.Left < -120 && v.names(said[1]+said[3], said[2], func(c record.ScheduleState) bool { return c.PutAt < now.Unix()-120 })
+		}},
+		{`The first time without a job was (\S+ \S+) UTC, (\d+\w(?: \d+\w)?) ago\.`, func(said []string) bool {
+			at, err := time.Parse(time.DateTime, said[1])
+			return err == nil && f.Severity == Critical && now.Sub(at) > 2*time.Minute && about(said[2], now.Sub(at)) &&
+				v.any(func(c record.ScheduleState) bool { return c.Next == at.Unix() }) && !v.any(func(c record.ScheduleState) bool {
+				return c.Next > 0 && c.Next < at.Unix() && c.PutAt < now.Unix()-120
+			})
+		}},
+		{`Start an instance whose Runner has the option WithCron\.`, func([]string) bool { return v.h.timetable.Left < -120 }},
+		{`(?:Its schedule ("s\d") has|(\d+) of its schedules \((.*?)\) have) stood still for (\d+\w(?: \d+\w)?)\. Who adds the jobs of schedules, or did so last: shop@web-1/17\.`, func(said []string) bool {
+			stands := func(c record.ScheduleState) bool { return waits(c) > 2*time.Minute }
+			return v.h.timetable.Left >= -120 && v.names(said[1]+said[3], said[2], stands) &&
+				v.any(func(c record.ScheduleState) bool { return stands(c) && about(said[4], waits(c)) })
+		}},
+		{`See to that process: its log has the error\.`, func([]string) bool { return f.Kind == standingSchedules }},
+		{`The last job of its schedule "(s\d)" has failed: job (\d+), for (\S+ \S+) UTC\.`, func(said []string) bool {
+			at, err := time.Parse(time.DateTime, said[3])
+			return err == nil && v.any(func(c record.ScheduleState) bool {
+				return c.Name == said[1] && c.LastStatus == 2 && int(c.LastJob) == number(said[2]) && c.LastAt == at.Unix()
+			})
+		}},
+		{`See what it ended with: job get (\d+), or its page in the console\.`, func(said []string) bool {
+			return v.any(func(c record.ScheduleState) bool { return int(c.LastJob) == number(said[1]) && c.LastStatus == 2 })
+		}},
+		{`The last jobs of (\d+) of its schedules \((.*?)\) have failed\.`, func(said []string) bool {
+			return v.names(said[2], said[1], func(c record.ScheduleState) bool { return c.LastStatus == 2 })
+		}},
+		{`See what they ended with: schedule list, or the page Schedules of the console\.`, func([]string) bool { return f.Kind == failedScheduled }},
 		{`Nobody runs it\.`, func([]string) bool { return v.held == 0 }},
 		{`Nobody runs some of its shards: (\d+) of (\d+) are held\.`, func(said []string) bool {
 			return v.held == number(said[1]) && v.shards() == number(said[2]) && v.held < v.shards()
@@ -347,6 +413,10 @@ func (v *view) claims(f *Finding) []claim {
 		}},
 		{`They wait for other jobs of their groups, since each group runs one at a time \(OrderedByKey\): see what the first ones wait for, or make the handler quicker\.`, func([]string) bool { return v.only(store.HeldByKeys) && cfg.OrderedByKey }},
 		{`They wait for other jobs of their groups: raise MaxPerKey, if what they share allows it, or make the handler quicker\.`, func([]string) bool { return v.only(store.HeldByKeys) && cfg.MaxPerKey > 0 }},
+		{`At most (\S+) jobs of a group start in a second: raise RatePerKey, if what they call allows it\.`, func(said []string) bool {
+			rate, _ := strconv.ParseFloat(said[1], 64)
+			return v.only(store.HeldByKeyRate) && rate == cfg.RatePerKey && rate > 0
+		}},
 		{`The pool of its process has no connection to lend: give the Runner a handle of its own \(WithDB\), or raise SetMaxOpenConns\.`, func([]string) bool { return v.only(store.HeldByConnections) }},
 		{`Raise WorkerPoolCapacity, or make the handler quicker\. If handlers compute, start more instances and divide the type into shards\.`, func([]string) bool {
 			return v.only(store.HeldByWorkers) && (v.kind.Told.IsZero() || v.kind.Limits.Apply(divided).WorkerPoolCapacity == cfg.WorkerPoolCapacity)
@@ -391,6 +461,39 @@ func (v *view) claims(f *Finding) []claim {
 	}
 }
 
+// any reports whether a schedule of the type is so.
+func (v *view) any(so func(record.ScheduleState) bool) bool { return slices.ContainsFunc(v.timed, so) }
+
+// names reports whether a text names schedules of the type that are so, all of them, or the first five and how many more.
+func (v *view) names(text, many string, so func(record.ScheduleState) bool) bool {
+	all, named := 0, 0
+	for _, c := range v.timed {
+		if so(c) {
+			all++
+			if strings.Contains(text, strconv.Quote(c.Name)) {
+				named++
+			}
+		}
+	}
+	more := 0
+	if m := regexp.MustCompile(`and (\d+) more`).FindStringSubmatch(text); m != nil {
+		more, _ = strconv.Atoi(m[1])
+	}
+	said, _ := strconv.Atoi(many)
+	return all > 0 && all == max(1, said) && named+more == all && strings.Count(text, `"`) == 2*named
+}
+
+// waits is for how long a schedule waits for somebody to look at it. One that may be caught up just now does not.
+func waits(c record.ScheduleState) time.Duration {
+	switch {
+	case c.Next > 0:
+		return now.Sub(time.Unix(max(c.Next, c.PutAt), 0))
+	case c.Reached == c.LastAt:
+		return 0
+	}
+	return now.Sub(time.Unix(max(c.Reached, c.PutAt), 0))
+}
+
 // shards are the leases that there are, or have to be.
 func (v *view) shards() int { return len(v.leases) }
 
@@ -420,6 +523,19 @@ func missing(f *queue_job.Fleet, h *Health) string {
 	for jobType, n := range h.Late {
 		if n > 0 && !has(jobType, lateType, unheld, pausedType) {
 			return fmt.Sprintf("%d jobs of type %d are late", n, jobType)
+		}
+	}
+	if h.timetable != nil {
+		for _, c := range h.timetable.Schedules {
+			old, v := c.PutAt < now.Unix()-120, viewOf(f, h, &c.JobType)
+			switch {
+			case old && h.timetable.Left < -120 && !has(c.JobType, standingSchedules), h.timetable.Left >= -120 && waits(c) > 2*time.Minute && !has(c.JobType, standingSchedules):
+				return fmt.Sprintf("schedule %s stands still", c.Name)
+			case c.LastStatus == 2 && !has(c.JobType, failedScheduled):
+				return fmt.Sprintf("the last job of schedule %s has failed", c.Name)
+			case old && v.held == 0 && v.kind.Paused.IsZero() && v.kind.Config.DormantAfter == 0 && !has(c.JobType, unheld):
+				return fmt.Sprintf("schedule %s adds jobs that nobody runs", c.Name)
+			}
 		}
 	}
 	for _, i := range h.Instances {

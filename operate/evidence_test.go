@@ -90,6 +90,9 @@ func (e evidence) config() queue_job.Config {
 	if !c.OrderedByKey && e.one(4) {
 		c.MaxPerKey = 1 + e.upTo(3)
 	}
+	if e.one(4) {
+		c.RatePerKey = float64(1+e.upTo(20)) / 2
+	}
 	if e.one(5) {
 		c.DormantAfter = time.Minute
 	}
@@ -139,7 +142,7 @@ func (e evidence) state(now time.Time) store.LineState {
 		}
 	}
 	if !e.one(4) {
-		s.Gate = &store.Gate{Limit: [...]string{"", store.HeldByWorkers, store.HeldByPlaces, store.HeldByRate, store.HeldByKeys, store.HeldByConnections}[e.upTo(5)]}
+		s.Gate = &store.Gate{Limit: [...]string{"", store.HeldByWorkers, store.HeldByPlaces, store.HeldByRate, store.HeldByKeys, store.HeldByKeyRate, store.HeldByConnections}[e.upTo(6)]}
 		switch s.Gate.Limit {
 		case store.HeldByRate:
 			s.Gate.Rate, s.Gate.Next = float64(1+e.upTo(20))/2, int64(e.upTo(2000))
@@ -147,7 +150,12 @@ func (e evidence) state(now time.Time) store.LineState {
 			s.Gate.Most = 1 + e.upTo(20)
 		case store.HeldByKeys:
 			s.Parked = s.Waiting
+		case store.HeldByKeyRate:
+			s.Parked, s.Gate.Rate, s.Gate.Next = s.Waiting, float64(1+e.upTo(20))/2, int64(e.upTo(2000))
 		}
+	}
+	if e.one(4) {
+		s.KeyRate = []store.KeyWaits{{Key: store.HashOfKey([...]string{"a", "b"}[e.upTo(1)]), Jobs: 1 + e.upTo(20), Next: int64(e.upTo(2) * e.upTo(900))}}
 	}
 	if e.one(4) {
 		s.FailingSince, s.Failing = now.Unix()-int64(e.upTo(600)), "mark jobs: no space left"
@@ -186,6 +194,14 @@ func (e evidence) facts() *facts {
 	f.job.Due = now.Add(time.Duration(e.upTo(240)-120) * time.Second)
 	if e.one(8) {
 		f.job.Due = now.Add(-time.Duration(e.upTo(300)) * time.Hour)
+	}
+	if f.job.Status == queue_job.JobStatusContinue && e.one(2) {
+		before := e.upTo(240)
+		f.steps = []queue_job.StepInfo{{Name: "charge", Attempt: 1},
+			{Name: "cooling off", Attempt: 2, Signal: before%4 == 0, Until: f.job.Due.Add(-time.Duration(before-60) * time.Second)}}
+		if before%8 == 0 { // the signal has come
+			f.steps[1].Ended = now.Add(-time.Minute)
+		}
 	}
 	if e.one(4) {
 		f.job.MaxRetries = &[]int{e.upTo(5)}[0]
@@ -475,7 +491,7 @@ func claimsOf(f *facts) []claim {
 	}
 	return []claim{
 		{`There is no such job: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix\.`, is(j == nil)},
-		{`Its status is (\w+), so it does not run any more\.`, func(said []string) bool { return !j.Pending() && said[1] == j.Status.String() }},
+		{`It is (\w+), so it does not run any more\.`, func(said []string) bool { return !j.Pending() && said[1] == j.State() }},
 		{`Retry the job\.`, is(j != nil && !j.Pending() && j.Status != queue_job.JobStatusSuccess)},
 		{`Run (\d+): (no route) \((\w+)\)\.`, last},
 		{`(\S+) has it: its handler runs, or is about to\.`, func(said []string) bool {
@@ -551,6 +567,18 @@ func claimsOf(f *facts) []claim {
 		{`Its handler has put it off, or somebody has rescheduled it since\.`, func([]string) bool {
 			return j.Status == queue_job.JobStatusContinue && j.Deferred == 0 && j.Due.After(now)
 		}},
+		{`It sleeps: its handler has called Sleep \("([^"]+)"\) in run (\d+), and goes on when that is over\.`, func(said []string) bool {
+			return j.Status == queue_job.JobStatusContinue && slices.ContainsFunc(f.steps, func(s queue_job.StepInfo) bool {
+				return s.Name == said[1] && !s.Signal && s.Attempt == number(said[2]) && s.Until.After(now) && !s.Until.After(j.Due)
+			})
+		}},
+		{`It waits for the signal "([^"]+)", until (\S+ \S+) UTC\.`, func(said []string) bool {
+			return j.Status == queue_job.JobStatusContinue && slices.ContainsFunc(f.steps, func(s queue_job.StepInfo) bool {
+				return s.Name == said[1] && s.Signal && s.Ended.IsZero() && s.Until.UTC().Format(time.DateTime) == said[2] && s.Until.After(now) && !s.Until.After(j.Due)
+			})
+		}},
+		{`Send the signal, with Jobs\.Signal\. If the job is rescheduled to now, its handler waits again\.`, func([]string) bool { return len(f.steps) > 0 && j.Due.After(now) }},
+		{`Wait\. If the job is rescheduled to now, its handler sleeps for the rest\.`, func([]string) bool { return len(f.steps) > 0 && j.Due.After(now) }},
 		{`It was added, or put off, for a later time\.`, func([]string) bool {
 			return (j.Status == queue_job.JobStatusInit) && j.Due.After(now)
 		}},
@@ -607,6 +635,16 @@ func claimsOf(f *facts) []claim {
 			setting := !told || said[1] == "OrderedByKey" && cfg.OrderedByKey || said[1] == "MaxPerKey" && !cfg.OrderedByKey
 			return held(store.HeldByKeys) && line.Parked >= line.Waiting-line.Soon && j.Group != "" && setting
 		}},
+		{`Its group had used up its rate(?: of (\S+) a second)? \(RatePerKey\): (\d+) jobs? of it waited there, and the next could start (?:after (\S+)|as soon as others of it had started that were about to)\.`, func(said []string) bool {
+			rate, _ := strconv.ParseFloat(said[1], 64)
+			k := line.KeyRate[0]
+			return fresh() && due() > 0 && j.Group != "" && k.Key == store.HashOfKey(j.Group) && number(said[2]) == k.Jobs && (said[1] == "" || told && rate == cfg.RatePerKey) &&
+				(said[3] == "" && k.Next == 0 || span(said[3]) == time.Duration(k.Next)*time.Millisecond)
+		}},
+		{`Each of them waited for its group, and groups had used up their rate of (\S+) a second \(RatePerKey\)\.`, func(said []string) bool {
+			rate, _ := strconv.ParseFloat(said[1], 64)
+			return held(store.HeldByKeyRate) && line.Parked >= line.Waiting-line.Soon && j.Group != "" && rate == line.Gate.Rate
+		}},
 		{`The pool of its process had no connection to lend, as when handlers use them all \(SetMaxOpenConns is (\d+)\); the statements that start jobs had to wait\.`, func(said []string) bool {
 			return held(store.HeldByConnections) && number(said[1]) == line.Gate.Most
 		}},
@@ -626,10 +664,11 @@ func claimsOf(f *facts) []claim {
 		}},
 		{`Set FirstPullDay to -1, or reschedule the job to now\.`, is(!told || cfg.FirstPullDay >= 0)},
 		{`What it waits for is not known\. Jobs in line wait for a worker \(WorkerPoolCapacity, WithMaxWorkers\), for the rate \(RatePerSecond\), or until a batch is full \(BatchWait\)\.`, is(!told)},
-		{`Its turn depends on these limits: at most (\d+) handlers? of the type at a time \((SetLimits, below )?WorkerPoolCapacity\), or fewer in this process \(WithMaxWorkers\)(?:; at most (\S+) starts a second \((SetLimits, below )?RatePerSecond\))?(?:; a batch of (\d+), which waits up to (\S+) until it is full \(BatchWait\))?\.`, func(said []string) bool {
+		{`Its turn depends on these limits: at most (\d+) handlers? of the type at a time \((SetLimits, below )?WorkerPoolCapacity\), or fewer in this process \(WithMaxWorkers\)(?:; at most (\S+) starts a second \((SetLimits, below )?RatePerSecond\))?(?:; at most (\S+) starts a second of its group \(RatePerKey\))?(?:; a batch of (\d+), which waits up to (\S+) until it is full \(BatchWait\))?\.`, func(said []string) bool {
 			rate, _ := strconv.ParseFloat(said[3], 64)
-			return told && number(said[1]) == effective.WorkerPoolCapacity && (said[2] != "") == (effective.WorkerPoolCapacity < cfg.WorkerPoolCapacity) &&
-				rate == effective.RatePerSecond && (said[4] != "") == (effective.RatePerSecond != cfg.RatePerSecond) && number(said[5]) == map[bool]int{true: cfg.BatchSize}[cfg.BatchWait > 0]
+			ofGroup, _ := strconv.ParseFloat(said[5], 64)
+			return told && ofGroup == map[bool]float64{true: cfg.RatePerKey}[j.Group != ""] && number(said[1]) == effective.WorkerPoolCapacity && (said[2] != "") == (effective.WorkerPoolCapacity < cfg.WorkerPoolCapacity) &&
+				rate == effective.RatePerSecond && (said[4] != "") == (effective.RatePerSecond != cfg.RatePerSecond) && number(said[6]) == map[bool]int{true: cfg.BatchSize}[cfg.BatchWait > 0]
 		}},
 		{`Somebody has limited the type to (.*?) \(SetLimits\)\.`, func(said []string) bool { return !told && said[1] == k.Limits.String() }},
 		{`Jobs of a higher priority come first\.`, is(j != nil && j.Priority < queue_job.PriorityUrgent)},

@@ -30,6 +30,8 @@ type Explanation struct {
 	// Perhaps are reasons that may apply. The tables do not tell, because only the holder of a job type knows how much of its limits
 	// is used up. It is empty unless the only reason is [InLine].
 	Perhaps []Reason
+	// KeepLog is whether the settings of a waiting job's type say that what its runs log is kept, see [queue_job.Jobs.RunLogs].
+	KeepLog bool
 }
 
 // Reason is something that keeps a job from starting.
@@ -56,6 +58,8 @@ const (
 	InFlight = "in flight"
 	// Died: the instance that had the job has died or has lost its lease, and the next one has not found the job yet.
 	Died = "died"
+	// Expired: the end of the job in time has come, so it does not start. It is cancelled when the other reasons have ended.
+	Expired = "expired"
 	// NotDue: the time of the job has not come.
 	NotDue = "not due"
 	// NoInstance: no instance holds the lease of the job's type.
@@ -83,14 +87,16 @@ const (
 
 // facts are what one look at the database has shown.
 type facts struct {
-	id    uint64
-	now   time.Time
-	job   *queue_job.JobInfo  // nil: there is none
-	runs  []queue_job.Attempt // that did not succeed
-	first uint64              // the first pending job of the same type and group; 0: the job has no group
-	kind  queue_job.Type      // of the job; without settings, if no instance has told any
-	fleet store.Fleet
-	lines []store.Line // what the holders of leases have told of their memory
+	id             uint64
+	now            time.Time
+	job            *queue_job.JobInfo   // nil: there is none
+	runs           []queue_job.Attempt  // that did not succeed
+	steps          []queue_job.StepInfo // if the job is to go on later
+	first          uint64               // the first pending job of the same type and group; 0: the job has no group
+	earlierOfGroup int                  // if groups take turns: pending jobs of the same type and group with smaller ids
+	kind           queue_job.Type       // of the job; without settings, if no instance has told any
+	fleet          store.Fleet
+	lines          []store.Line // what the holders of leases have told of their memory
 }
 
 // told reports whether an instance has written the settings of the job's type.
@@ -104,8 +110,8 @@ func (f *facts) groupMatters() bool {
 
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
-	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now}
-	add := func(r Reason) { e.Reasons = append(e.Reasons, r) }
+	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now, KeepLog: f.kind.Config.KeepLog}
+	add, before := func(r Reason) { e.Reasons = append(e.Reasons, r) }, 0
 	switch {
 	case f.job == nil:
 		add(Reason{Kind: NoJob,
@@ -127,6 +133,11 @@ func explain(f *facts) *Explanation {
 		}
 		add(f.died())
 	}
+	if f.over() {
+		add(Reason{Kind: Expired, Since: f.job.Expires,
+			Text: "Its end in time has come, so it does not start any more. It is cancelled when its turn comes, as if it were to start."})
+		before = 1
+	}
 	if f.job.Due.After(f.now) {
 		add(f.notDue())
 	}
@@ -137,15 +148,22 @@ func explain(f *facts) *Explanation {
 	if !f.kind.Paused.IsZero() {
 		add(f.paused())
 	}
-	if len(e.Reasons) == 0 {
+	if len(e.Reasons) == before {
 		leaves, remedy := f.leaves(held)
 		add(Reason{Kind: InLine, Since: f.job.Due, Remedy: remedy,
 			Text: fmt.Sprintf("It waits in the line of %s, which holds %s%s.%s%s%s%s",
 				share.Readable(held.Owner), held.Name, f.running(held), f.inMemory(held), f.gate(held), leaves, f.ofHolder(held))})
 		e.Perhaps = f.perhaps(held)
 	}
+	if end := f.job.Expires; !end.IsZero() && !f.over() {
+		e.Reasons[len(e.Reasons)-1].Text +=
+			fmt.Sprintf(" It expires at %s UTC: if it has not started by then, it is cancelled.", end.UTC().Format(time.DateTime))
+	}
 	return e
 }
+
+// over reports whether the end of the job in time has come.
+func (f *facts) over() bool { return !f.job.Expires.IsZero() && !f.job.Expires.After(f.now) }
 
 func (f *facts) paused() Reason {
 	by := ""
@@ -164,7 +182,7 @@ func (f *facts) paused() Reason {
 }
 
 func (f *facts) final() Reason {
-	r := Reason{Kind: Final, Since: f.job.Updated, Text: fmt.Sprintf("Its status is %s, so it does not run any more.", f.job.Status)}
+	r := Reason{Kind: Final, Since: f.job.Updated, Text: fmt.Sprintf("It is %s, so it does not run any more.", f.job.State())}
 	if f.job.Status != queue_job.JobStatusSuccess {
 		r.Remedy = "Retry the job."
 		r.Text += f.lastError()
@@ -242,7 +260,14 @@ func (f *facts) inMemory(held *store.Seen) string {
 	if l.Behind {
 		text += "; more were in the table"
 	}
-	return text + "."
+	if text += "."; f.kind.Config.FairByGroup && f.told() {
+		text += " Groups take turns there (FairByGroup), so it does not wait for all of these."
+		if f.job.Group != "" {
+			text += fmt.Sprintf(" Of its group, %q, %s that came before it did not end yet. Each other group has a start for each of theirs, or as its "+
+				"weight says.", f.job.Group, words.Count(f.earlierOfGroup, "job"))
+		}
+	}
+	return text
 }
 
 // gate says what kept jobs in the memory of the holder from starting, as it told last. Empty: it has not told that, or nothing did.
@@ -251,12 +276,19 @@ func (f *facts) gate(held *store.Seen) string {
 	if l == nil || l.Gate == nil || f.now.Sub(time.Unix(l.ToldAt, 0)) > toldFor {
 		return ""
 	}
+	key := slices.IndexFunc(l.KeyRate, func(k store.KeyWaits) bool {
+		return f.job.Group != "" && k.Key == store.HashOfKey(strings.TrimRight(f.job.Group, " "))
+	})
 	switch waiting := l.Waiting + l.Marked - l.Soon; {
 	case waiting <= 0: // nothing was kept
+	case key >= 0:
+		return f.rateOfGroup(&l.KeyRate[key])
 	case l.Gate.Limit == heldByWorkers && busy(l) == l.Workers:
 		return " So a job waited until one of them ended."
 	case l.Gate.Limit == heldByKeys && f.job.Group != "":
 		return fmt.Sprintf(" Each of them waited for another job of its group (%s).", f.limitOfGroups())
+	case l.Gate.Limit == heldByKeyRate && f.job.Group != "":
+		return fmt.Sprintf(" Each of them waited for its group, and groups had used up their rate of %v a second (RatePerKey).", l.Gate.Rate)
 	case l.Gate.Limit == heldByConnections && l.Gate.Most > 0:
 		return fmt.Sprintf(
 			" The pool of its process had no connection to lend, as when handlers use them all (SetMaxOpenConns is %d); the statements that start jobs had "+
@@ -270,6 +302,19 @@ func (f *facts) gate(held *store.Seen) string {
 			l.Gate.Rate, next.Round(time.Millisecond), words.Roughly(takes))
 	}
 	return ""
+}
+
+// rateOfGroup says that the job's group had used up its rate.
+func (f *facts) rateOfGroup(k *store.KeyWaits) string {
+	rate, next := "", "as soon as others of it had started that were about to"
+	if c := &f.kind.Config; f.told() && c.RatePerKey > 0 {
+		rate = fmt.Sprintf(" of %v a second", c.RatePerKey)
+	}
+	if k.Next > 0 {
+		next = fmt.Sprintf("after %v", time.Duration(k.Next)*time.Millisecond)
+	}
+	return fmt.Sprintf(" Its group had used up its rate%s (RatePerKey): %s of it waited there, and the next could start %s.",
+		rate, words.Count(k.Jobs, "job"), next)
 }
 
 // limitOfGroups is the setting by which jobs wait for others of their group.
@@ -306,6 +351,14 @@ func (f *facts) notDue() Reason {
 	switch {
 	case f.job.Status == queue_job.JobStatusRetry:
 		r.Text = "Its last run failed, and the next one has to wait." + f.retries() + f.lastError()
+	case f.waitsIn() != nil && f.waitsIn().Signal:
+		r.Text = fmt.Sprintf("It waits for the signal %q, until %s UTC.", f.waitsIn().Name, f.waitsIn().Until.UTC().Format(time.DateTime))
+		r.Remedy = "Send the signal, with Jobs.Signal. If the job is rescheduled to now, its handler waits again."
+	case f.waitsIn() != nil:
+		s := f.waitsIn()
+		r.Text = fmt.Sprintf("It sleeps: its handler has called Sleep (%q) in run %d, and goes on when that is over.", s.Name, s.Attempt)
+		r.Since = s.Ended
+		r.Remedy = "Wait. If the job is rescheduled to now, its handler sleeps for the rest."
 	case f.job.Status == queue_job.JobStatusContinue && f.job.Deferred > 0:
 		r.Text = fmt.Sprintf("Its handler has put it off %s since it was added, at %s UTC: these runs ended before they had begun (Defer).",
 			words.Count(f.job.Deferred, "time"), f.job.Created.UTC().Format(time.DateTime))
@@ -320,6 +373,25 @@ func (f *facts) notDue() Reason {
 	}
 	return r
 }
+
+// waitsIn is the sleep that the last run of a job has ended in, or its wait for a signal; nil: none. A job that somebody has rescheduled since is
+// due at another time.
+func (f *facts) waitsIn() *queue_job.StepInfo {
+	if f.job.Status != queue_job.JobStatusContinue {
+		return nil
+	}
+	for i := range slices.Backward(f.steps) {
+		s := &f.steps[i]
+		late, over := f.job.Due.Sub(s.Until), s.Signal && !s.Ended.IsZero()
+		if !over && s.Until.After(f.now) && late >= 0 && late < waitsSlack {
+			return s
+		}
+	}
+	return nil
+}
+
+// waitsSlack is how much later than its wait ends a job falls due: by the time until the outcome was written, and by rounding.
+const waitsSlack = time.Minute
 
 // awaited says what jobs of the type wait for that were put off, as the holder told last. Empty: it has not told that.
 func (f *facts) awaited() string {
@@ -601,6 +673,9 @@ func (f *facts) limits(held *store.Seen) Reason {
 			words.Count(c.WorkerPoolCapacity, "handler"), setBy("WorkerPoolCapacity", lowered.Workers > 0))
 		if c.RatePerSecond > 0 {
 			r.Text += fmt.Sprintf("; at most %v starts a second (%s)", c.RatePerSecond, setBy("RatePerSecond", lowered.RatePerSecond > 0))
+		}
+		if c.RatePerKey > 0 && f.job.Group != "" {
+			r.Text += fmt.Sprintf("; at most %v starts a second of its group (RatePerKey)", c.RatePerKey)
 		}
 		if c.BatchWait > 0 {
 			r.Text += fmt.Sprintf("; a batch of %d, which waits up to %v until it is full (BatchWait)", c.BatchSize, c.BatchWait)

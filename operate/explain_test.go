@@ -78,6 +78,23 @@ func putOffFor(causes ...string) func(*facts) {
 	}
 }
 
+// sleepsFor is what a job is that has had a step, and a sleep after that.
+func sleepsFor(d time.Duration) func(*facts) {
+	return func(f *facts) {
+		f.steps = []queue_job.StepInfo{{Name: "charge", Attempt: 1, Ended: now.Add(-2 * time.Hour)},
+			{Name: "cooling off", Attempt: 2, Ended: now.Add(-2 * time.Hour), Until: now.Add(d)}}
+	}
+}
+
+// awaits is what a job is that waits for a signal, or did until that had come.
+func awaits(d time.Duration, came time.Time) func(*facts) {
+	return func(f *facts) {
+		f.steps = []queue_job.StepInfo{{Name: "approval", Signal: true, Until: now.Add(d), Ended: came}}
+	}
+}
+
+func utcIn(d time.Duration) string { return now.Add(d).UTC().Format(time.DateTime) }
+
 // second is what a job of a group is, whose first one is 39.
 func second(f *facts) { f.first, f.job.Group = 39, "a" }
 
@@ -98,7 +115,7 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		says  string // of the first reason
 	}{
 		{"no row", &facts{id: 40, now: now}, []string{NoJob}, "no such job"},
-		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []string{Final}, "success"},
+		{"done", waiting(withStatus(queue_job.JobStatusSuccess), paused), []string{Final}, "completed"},
 		{"failed", waiting(withStatus(queue_job.JobStatusFailed), func(f *facts) {
 			f.runs = []queue_job.Attempt{{Attempt: 3, Outcome: "failed", Error: "no route"}}
 		}), []string{Final}, "Run 3: no route (failed)"},
@@ -136,6 +153,15 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 		{"it has failed, and may so often", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusRetry), told(queue_job.Config{MaxRetries: 5})), []string{NotDue}, "retry 0 of 5."},
 		{"it runs, and has a time limit", waiting(inFlightUnder(41), told(queue_job.Config{Timeout: time.Minute})), []string{InFlight}, "Its time limit is 1m0s."},
 		{"snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue)), []string{NotDue}, "handler has put it off"},
+		{"waits for a signal", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), awaits(time.Hour, time.Time{})), []string{NotDue},
+			`It waits for the signal "approval", until ` + utcIn(time.Hour) + ` UTC.`},
+		{"the signal has come", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), awaits(time.Hour, now)), []string{NotDue}, "handler has put it off"},
+		{"waits for a signal, and rescheduled since", waiting(dueIn(2*time.Hour), withStatus(queue_job.JobStatusContinue), awaits(time.Hour, time.Time{})),
+			[]string{NotDue}, "handler has put it off"},
+		{"asleep", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), sleepsFor(time.Hour-time.Second)), []string{NotDue},
+			`It sleeps: its handler has called Sleep ("cooling off") in run 2, and goes on when that is over.`},
+		{"asleep, and rescheduled since", waiting(dueIn(2*time.Hour), withStatus(queue_job.JobStatusContinue), sleepsFor(time.Hour)), []string{NotDue}, "handler has put it off"},
+		{"awake again, and snoozed", waiting(dueIn(time.Hour), withStatus(queue_job.JobStatusContinue), sleepsFor(-time.Hour)), []string{NotDue}, "handler has put it off"},
 		{"all at once", waiting(dueIn(time.Hour), paused, leases()), []string{NotDue, NoInstance, Paused}, ""},
 		{"nobody ever ran the type", waiting(leases(store.Seen{Name: "at-0123456789ab", Owner: "shop@web-1/17#0123456789ab.1"})), []string{NoInstance}, "No instance has ever run job type 7."},
 		{"the type is dormant", waiting(dormant, leases(present)), []string{Dormant}, "wakes it within a second"},
@@ -159,8 +185,19 @@ func TestEachReasonIsNamedWithItsEvidence(t *testing.T) {
 			[]string{InLine}, "in the line of shop@web-4/2, which holds " + itsShard + " and runs 1 handler."},
 		{"the holder has told what waits", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Running: 20, Workers: 20, Waiting: 340, Marked: 10, Overdue: 61_400, Behind: true}})),
 			[]string{InLine}, "which holds job-7. 4s ago, 20 of its 20 workers were busy and 350 jobs waited in its memory, the first of them for 1m1s; more were in the table."},
+		{"groups take turns", waiting(told(queue_job.Config{FairByGroup: true}), lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Running: 2, Workers: 2, Waiting: 9}})),
+			[]string{InLine}, "9 jobs waited in its memory. Groups take turns there (FairByGroup), so it does not wait for all of these."},
+		{"groups take turns, and its own has others", waiting(told(queue_job.Config{FairByGroup: true}), func(f *facts) { f.job.Group, f.earlierOfGroup = "small", 3 },
+			lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Running: 2, Workers: 2, Waiting: 9}})),
+			[]string{InLine}, `it does not wait for all of these. Of its group, "small", 3 jobs that came before it did not end yet. Each other group has a start for each of theirs`},
 		{"the rate is used up", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 100, Waiting: 1303, Soon: 3, Gate: &store.Gate{Limit: store.HeldByRate, Next: 480, Rate: 2}}})),
 			[]string{InLine}, "4s ago, 0 of its 100 workers were busy and 1300 jobs waited in its memory. The rate of 2 a second was used up: the next job could start after 480ms. At this rate, what waited takes about 10m 50s."},
+		{"its group has used up its rate", waiting(told(queue_job.Config{RatePerKey: 10}), func(f *facts) { f.job.Group = "a" }, lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4,
+			LineState: store.LineState{Workers: 100, Waiting: 340, Gate: &store.Gate{}, KeyRate: []store.KeyWaits{{Key: store.HashOfKey("b"), Jobs: 1}, {Key: store.HashOfKey("a"), Jobs: 12, Next: 80}}}})),
+			[]string{InLine}, "340 jobs waited in its memory. Its group had used up its rate of 10 a second (RatePerKey): 12 jobs of it waited there, and the next could start after 80ms."},
+		{"groups have used up their rate", waiting(func(f *facts) { f.job.Group = "a" }, lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4,
+			LineState: store.LineState{Workers: 100, Waiting: 340, Parked: 340, Gate: &store.Gate{Limit: store.HeldByKeyRate, Rate: 10, Next: 80}}})),
+			[]string{InLine}, "340 jobs waited in its memory. Each of them waited for its group, and groups had used up their rate of 10 a second (RatePerKey)."},
 		{"all workers are busy", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix() - 4, LineState: store.LineState{Workers: 2, Running: 2, Waiting: 1, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),
 			[]string{InLine}, "2 of its 2 workers were busy and 1 job waited in its memory. So a job waited until one of them ended."},
 		{"a worker has ended since its gate was looked at", waiting(lines(store.Line{Lease: "job-7", Term: 41, ToldAt: now.Unix(), LineState: store.LineState{Workers: 2, Running: 1, Gate: &store.Gate{Limit: store.HeldByWorkers}}})),

@@ -16,8 +16,9 @@ import (
 // Explain says why a job has not started: what keeps it, since when, and what can be done about it. A look takes four statements at
 // most: they read the job, the leases, the log if a run of the job was ever started, and at last the job once more, together with its
 // type and what the holders have told. If nothing keeps the job but the line of its holder, and the type has an order or a limit
-// for each group, a fifth reads the first job of its group. All go by an index or read small tables. If the job changes during a look,
-// Explain looks again. If it changes during three looks, that is an error.
+// for each group, a fifth reads the first job of its group; if groups take turns, another counts those that were added before it; of a job that
+// is to go on later, one reads its steps. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it
+// changes during three looks, that is an error.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
@@ -57,6 +58,11 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 			return nil, false, err
 		}
 	}
+	if f.job.Status == queue_job.JobStatusContinue && f.job.Due.After(f.now) {
+		if f.steps, err = jobs.Steps(ctx, ex, id); err != nil {
+			return nil, false, err
+		}
+	}
 	beside, err := st.BesideJob(ctx, id, f.job.JobType, share.TypeLease(f.job.JobType))
 	if err != nil || beside.Job == nil || *beside.Job != asRead(f.job) {
 		return nil, false, err
@@ -65,15 +71,23 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 	if beside.Kind != nil {
 		f.kind = bridge.QueueJob.TypeOf(beside.Kind)
 	}
-	if f.job.Group != "" && f.groupMatters() && explain(f).Reasons[0].Kind == InLine {
+	if f.job.Group != "" && f.groupMatters() && f.isInLine() {
 		firsts, err := st.FirstOfKeys(ctx, f.job.JobType, []string{f.job.Group}, 0, 0, 0)
 		if err != nil {
 			return nil, false, err
 		}
 		f.first = firsts[f.job.Group]
 	}
+	if f.job.Group != "" && f.kind.Config.FairByGroup && f.told() && f.isInLine() {
+		if f.earlierOfGroup, err = st.EarlierOfGroup(ctx, f.job.JobType, f.job.Group, id); err != nil {
+			return nil, false, err
+		}
+	}
 	return f, true, nil
 }
+
+// isInLine reports whether nothing keeps the job but the line of its holder.
+func (f *facts) isInLine() bool { return explain(f).Reasons[0].Kind == InLine }
 
 // clockAt is the moment of a second of unix time.
 func clockAt(second float64) time.Time { return time.UnixMilli(int64(math.Round(second * 1000))) }

@@ -122,6 +122,9 @@ func (c *Change) check(actor string) error {
 		return errors.New(
 			"Change.Filter has IDs, After, Before, Limit or NewestFirst; an operation takes all jobs of the filter in the order of their ids, and the verbs " +
 				"of Jobs take ids")
+	case len(f.States) > 0:
+		return errors.New("Change.Filter has States; use Statuses, with DueFrom and DueTo if need be: whether a job is queued or runs changes while an " +
+			"operation goes on")
 	case len(f.JobTypes) == 0 && len(f.Statuses) == 0 && f.Key == "" &&
 		f.CreatedFrom.IsZero() && f.CreatedTo.IsZero() && f.UpdatedFrom.IsZero() && f.UpdatedTo.IsZero() && f.DueFrom.IsZero() && f.DueTo.IsZero():
 		return errors.New("Change.Filter is empty, so it is for all jobs; name a type at least")

@@ -2,11 +2,11 @@ package queue_job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,12 +17,10 @@ import (
 )
 
 const (
-	// ParamsMax is how many bytes of JSON the parameters of a job may have: a mebibyte.
+	// ParamsMax is how many bytes of JSON the parameters of a job may have: a mebibyte. With a [Codec], what it has made of them counts.
 	ParamsMax = 1 << 20
 	// keyMax is how many characters a business key may have.
 	keyMax = 128
-	// metaMax is how many characters the column meta holds.
-	metaMax = 1024
 )
 
 // AddModelJob is a job to be added, with [Jobs.Add] for example. The first three fields are all that most jobs need. The
@@ -49,6 +47,8 @@ type AddModelJob struct {
 	Group string
 	// Unique says whether another job of the type may have the same key. Default [NotUnique]: it may.
 	Unique Uniqueness
+	// Period, if not nil, lets the job be a duplicate only of jobs that were added in the same span of time, see [Once].
+	Period Period
 	// ReplaceWaiting says that if the job is a duplicate of a job that waits, that job becomes this one, see
 	// [ReplaceWaiting]. Default: the job that waits stays as it is.
 	ReplaceWaiting bool
@@ -58,8 +58,18 @@ type AddModelJob struct {
 	// say. [Unlimited] sets no limit. Default nil: the Config decides.
 	MaxRetries *int
 	// Meta is the job's metadata: texts that go with it from whoever adds it to its handler, beside the parameters, such as a
-	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most 1,024 characters as JSON. Default: none.
+	// trace id, a tenant or a language. [Job.Meta] and [JobInfo.Meta] have them. At most 1,024 characters as JSON, of
+	// which an end takes 44. Default: none.
 	Meta map[string]string
+	// Expires, if not zero, is the end of the job in time: at this moment or later no run of it starts, neither the first one nor a retry. A job
+	// that is still pending then is cancelled when its turn comes, see [Expires]. Default: none.
+	Expires time.Time
+	// ExpiresAfter is the same as a time from adding the job, by the clock of the process that adds it and rounded up to that clock's next whole
+	// second. At most ten years, and only if Expires is zero. Default 0: no end.
+	ExpiresAfter time.Duration
+	// Tags are words that people read beside the job, such as "vip" or "eu": see [Tags]. They have no commas in them. They share the room of the
+	// metadata. Default: none.
+	Tags []string
 	// TypeName is what the type is called, for an [OnAdd] that names it, as a trace does. It is not stored. Default: the name of the [Define]
 	// that made the job, if one did.
 	TypeName string
@@ -90,6 +100,14 @@ const (
 	// UniqueForever: the job is a duplicate as long as the other job's row exists, in whatever state. A row exists until
 	// somebody deletes it, see [Retention].
 	UniqueForever
+	// UniqueWhileWaiting: the job is a duplicate while the other job waits, which means that no worker has it. Use it for work that has to
+	// look at what is there when it begins, such as indexing a document: a change that comes while the document is being indexed is not
+	// lost, as it would be with UniqueWhilePending, and any number of changes before that are one job. So one job of the key waits, and others
+	// may run; with [Config.MaxPerKey] 1, or [Config.OrderedByKey], they run one after the other.
+	//
+	// Until your transaction ends, the job that waits does not start, so that its run sees what you commit; and the outcome of the job that runs
+	// is not written. A job that another one came after has no unique key any more: if it fails and is retried, both wait.
+	UniqueWhileWaiting
 )
 
 // AddOption changes a job that is to be added. [Definition.New] and [AddModelJob.With] apply options in their order.
@@ -126,7 +144,7 @@ func After(d time.Duration) AddOption {
 
 // WithKey gives the job a business key, which other jobs may have too.
 func WithKey(key string) AddOption {
-	return func(j *AddModelJob) { j.Key, j.Unique = key, NotUnique }
+	return func(j *AddModelJob) { j.Key, j.Unique, j.Period = key, NotUnique, nil }
 }
 
 // WithGroup makes order, limits and shards go by a group instead of the key, see [AddModelJob.Group]. A job of a group may have a key
@@ -138,7 +156,7 @@ func WithGroup(group string) AddOption {
 // UniqueKey gives the job a business key that no other unique job of its type has. If there is such a job, the new job
 // is not added; [Uniqueness] says how long the other job counts.
 func UniqueKey(key string, unique Uniqueness) AddOption {
-	return func(j *AddModelJob) { j.Key, j.Unique = key, unique }
+	return func(j *AddModelJob) { j.Key, j.Unique, j.Period = key, unique, nil }
 }
 
 // ReplaceWaiting makes a job whose unique key another job has replace that job, if it waits: the job that waits gets the
@@ -169,11 +187,40 @@ func WithMeta(key, value string) AddOption {
 	}
 }
 
-// ownMeta is a copy, since copies of a job share their map.
-func ownMeta(meta map[string]string) map[string]string {
-	own := make(map[string]string, len(meta)+1)
-	maps.Copy(own, meta)
-	return own
+// Expires gives the job an end in time, for work that nobody wants when it comes late, such as a code that is valid for ten minutes: no run of
+// it starts at this moment or later, by the database's clock and to the millisecond. A run that has begun goes on, and may need a limit of its
+// own, see [Config.Timeout]. Retries, and runs that the handler has put off, have the same end; one that would begin later is due at the end.
+//
+// A job whose end has come is cancelled when its turn comes, with a row in the log that says until when it could have started, and
+// [Config.OnFinished] hears of it. Until then it is pending, as while its type is paused, no instance runs it, or others are before it; so it has
+// its unique key until then, too, unless [ReplaceWaiting] makes another job of it. It takes no token of [Config.RatePerSecond].
+//
+// An end that is not later than the start is an error when the job is added, and so is the zero time. One that has passed is none, since the adding
+// may have waited. A job that is rescheduled to a time after its end is cancelled when it falls due. [Jobs.Retry] takes the end away: who has a job
+// run again wants it to run.
+func Expires(at time.Time) AddOption {
+	return func(j *AddModelJob) {
+		if at.IsZero() {
+			at = time.Unix(0, 0) // which is refused: it is a value that somebody has forgotten to set
+		}
+		j.Expires, j.ExpiresAfter = at, 0
+	}
+}
+
+// Tags sets the job's tags: words that say what is special about it, to its handler ([Job.Tags]) and to people: [JobInfo.Tags], the console and
+// pqueue job get show them.
+//
+// No filter asks for tags, since no index has them: they stand in the metadata, so whoever looks for a tag has to read the rows, one by one, all
+// ten million if there are so many. An index would cost the insert of each job with tags another entry for each of them. Choose jobs by what has an
+// index, such as their type and status, and look at the tags of what [Jobs.All] returns; what jobs are to be found by belongs into their key, or into
+// a table of your own that has their ids.
+func Tags(tags ...string) AddOption {
+	return func(j *AddModelJob) { j.Tags = tags }
+}
+
+// ExpiresAfter is [Expires] with a time from adding the job, see [AddModelJob.ExpiresAfter].
+func ExpiresAfter(d time.Duration) AddOption {
+	return func(j *AddModelJob) { j.Expires, j.ExpiresAfter = time.Time{}, d }
 }
 
 // Add adds a job through a handle that leads to the database, and returns the job's id. Inside a transaction, the job
@@ -198,7 +245,7 @@ func (j *Jobs) Add(ctx context.Context, ex Executor, job AddModelJob) (id uint64
 	if err != nil {
 		return 0, addErr(&job, err)
 	}
-	added, err := add(ctx, st, job)
+	added, err := add(ctx, st, job, j.codec)
 	return added.Id, err
 }
 
@@ -235,7 +282,7 @@ func (j *Jobs) AddUnique(ctx context.Context, ex Executor, job AddModelJob) (Add
 	if err != nil {
 		return Added{}, addErr(&job, err)
 	}
-	row, err := newRow(&job)
+	row, err := newRow(&job, st.Now(), j.codec)
 	switch {
 	case err != nil:
 	case !row.Unique:
@@ -253,19 +300,19 @@ var errNotUnique = errors.New(
 	"AddUnique was called with a job that is not unique; give it a key and a uniqueness with the option UniqueKey, or call Add")
 
 // AddAsyncJob adds a job in a statement of its own, to the tables without a prefix. The job is committed when
-// AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add]. No [OnAdd] is called.
+// AddAsyncJob returns. To add a job inside a transaction, use [Jobs.Add]. No [OnAdd] is called, and no [Codec].
 func AddAsyncJob(session DB, modelJob AddModelJob) error {
 	ctx := context.Background()
 	st, err := remembered.open(ctx, session)
 	if err != nil {
 		return addErr(&modelJob, err)
 	}
-	_, err = add(ctx, st.Plain(), modelJob)
+	_, err = add(ctx, st.Plain(), modelJob, nil)
 	return err
 }
 
-func add(ctx context.Context, st *record.Store, job AddModelJob) (Added, error) {
-	row, err := newRow(&job)
+func add(ctx context.Context, st *record.Store, job AddModelJob, codec Codec) (Added, error) {
+	row, err := newRow(&job, st.Now(), codec)
 	if err != nil {
 		return Added{}, addErr(&job, err)
 	}
@@ -288,35 +335,59 @@ func addErr(job *AddModelJob, err error) error {
 }
 
 func addRow(ctx context.Context, st *record.Store, job *AddModelJob, row *store.NewJob) (added Added, err error) {
-	if row.Unique {
-		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, st.Now())
-		if err == nil && added.Existed && job.ReplaceWaiting {
-			var replaced []bool
-			if replaced, err = st.ReplaceWaiting(ctx, []uint64{added.Id}, []store.NewJob{*row}); err == nil {
-				added.Replaced = replaced[0]
-			}
-		}
-	} else {
+	if !row.Unique {
 		added.Id, err = st.AddJob(ctx, row, st.Now())
+		return added, err
 	}
-	return added, err
+	for range 5 {
+		added.Id, added.Existed, err = st.AddUnlessThere(ctx, row, st.Now())
+		if err != nil || !added.Existed || !job.ReplaceWaiting {
+			return added, err
+		}
+		replaced, err := st.ReplaceWaiting(ctx, []uint64{added.Id}, []store.NewJob{*row})
+		if err != nil {
+			return added, err
+		}
+		if added.Replaced = replaced[0]; added.Replaced || !job.wasLeftOut(added) {
+			break
+		}
+	}
+	return added, nil
 }
 
-// newRow returns the row of a job, or the reason why there can be none.
-func newRow(job *AddModelJob) (row store.NewJob, err error) {
+// wasLeftOut reports whether the job was to replace one that waited, which has begun in between: so it is no duplicate of that any more.
+func (j *AddModelJob) wasLeftOut(added Added) bool {
+	return j.Unique == UniqueWhileWaiting && j.ReplaceWaiting && added.Existed && !added.Replaced
+}
+
+// takes says whose keys a job takes.
+var takes = map[Uniqueness]store.Takes{UniqueWhilePending: store.TakesFinal, UniqueWhileWaiting: store.TakesStarted}
+
+// newRow returns the row of a job that is added in a unix second, or the reason why there can be none.
+func newRow(job *AddModelJob, now int64, codec Codec) (row store.NewJob, err error) {
 	row = store.NewJob{JobType: job.JobType, StartTime: job.StartTime, Key: job.Key, Group: job.Group,
-		Unique: job.Unique != NotUnique, OrFinal: job.Unique == UniqueWhilePending, Priority: int32(job.Priority), MaxRetries: store.NotSet}
+		Unique: job.Unique != NotUnique, Takes: takes[job.Unique], Priority: int32(job.Priority), MaxRetries: store.NotSet}
 	if job.MaxRetries != nil {
 		row.MaxRetries = *job.MaxRetries
 	}
 	if job.Delay > 0 {
 		row.Delay = max(1, job.Delay.Milliseconds())
 	}
-	if err = checkAdd(job); err == nil {
-		row.Params, err = encode(job.JobParams)
+	if err = checkAdd(job); err == nil && job.Period != nil {
+		row.Key, row.Group = job.Key+"@"+job.Period(time.Unix(now, 0)), cmp.Or(job.Group, job.Key)
+		err = checkKey(row.Key)
 	}
-	if err == nil && len(job.Meta) > 0 {
-		row.Meta, err = encodeMeta(job.Meta)
+	if err == nil {
+		row.Params, err = encode(job.JobParams, codec, CodecValue{Column: ColumnParams, JobType: job.JobType, Key: row.Key})
+	}
+	if err == nil && (job.ExpiresAfter != 0 || !job.Expires.IsZero()) {
+		err = checkEnd(job)
+	}
+	if err == nil && len(job.Tags) > 0 {
+		err = checkTags(job.Tags)
+	}
+	if err == nil && (len(job.Meta) > 0 || len(job.Tags) > 0 || job.ExpiresAfter > 0 || !job.Expires.IsZero()) {
+		row.Meta, err = encodeMeta(job.Meta, reservedMeta{job.end(now), job.Tags})
 	}
 	return row, err
 }
@@ -329,10 +400,12 @@ func checkAdd(job *AddModelJob) error {
 		return fmt.Errorf("delay of %v; use 0 to %v (ten years)", job.Delay, waitTimeMax)
 	case job.Delay > 0 && job.StartTime != 0:
 		return errors.New("both Delay and StartTime are set; use one of them")
-	case job.Unique < NotUnique || job.Unique > UniqueForever:
+	case job.Unique < NotUnique || job.Unique > UniqueWhileWaiting:
 		return fmt.Errorf("unknown uniqueness %d", job.Unique)
 	case job.Unique != NotUnique && job.Key == "":
 		return errors.New("a unique job needs a key; set Key")
+	case job.Period != nil && job.Unique == NotUnique:
+		return errors.New("a Period is set, and the job is not unique; use the option Once")
 	case job.ReplaceWaiting && job.Unique == NotUnique:
 		return errors.New("ReplaceWaiting is set, and the job is not unique, so it replaces none; give it a key and a uniqueness with the option UniqueKey")
 	case job.MaxRetries != nil && (*job.MaxRetries < Unlimited || *job.MaxRetries > 1<<31-1):
@@ -371,7 +444,16 @@ func checkKey(key string) error {
 // ErrParamsTooLong is the cause of an error if a job's parameters are longer than [ParamsMax]. They are never cut.
 var ErrParamsTooLong = errors.New("job parameters too long")
 
-func encode(params any) (string, error) {
+// encode returns parameters as they are stored; a nil codec leaves them as they are in JSON.
+func encode(params any, codec Codec, of CodecValue) (string, error) {
+	text, err := marshal(params)
+	if err != nil {
+		return "", err
+	}
+	return stored(text, codec, of)
+}
+
+func marshal(params any) (string, error) {
 	encoded, err := encodeJSON(params)
 	if err != nil {
 		return "", fmt.Errorf("job parameters as JSON: %w", err)
@@ -379,27 +461,21 @@ func encode(params any) (string, error) {
 	if err := checkText(params, encoded); err != nil {
 		return "", err
 	}
-	if n := len(encoded); n > ParamsMax {
-		return "", fmt.Errorf("%w: %d bytes of JSON, and the most is %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, ParamsMax)
-	}
 	return string(encoded), nil
 }
 
-func encodeMeta(meta map[string]string) (string, error) {
-	for key, value := range meta {
-		if !utf8.ValidString(key) || !utf8.ValidString(value) {
-			return "", fmt.Errorf("metadata %q: %q is not UTF-8", key, value)
+func stored(text string, codec Codec, of CodecValue) (_ string, err error) {
+	what := "of JSON"
+	if codec != nil {
+		what = "as the codec has encoded them"
+		if text, err = seal(codec, text, of); err != nil {
+			return "", fmt.Errorf("job parameters: %w", err)
 		}
 	}
-	encoded, err := encodeJSON(meta)
-	if err != nil {
-		return "", fmt.Errorf("metadata as JSON: %w", err)
+	if n := len(text); n > ParamsMax {
+		return "", fmt.Errorf("%w: %d bytes %s, and the most is %d; store the large part elsewhere and pass its key", ErrParamsTooLong, n, what, ParamsMax)
 	}
-	if n := utf8.RuneCount(encoded); n > metaMax {
-		return "", fmt.Errorf("%w: metadata of %d characters as JSON, the column holds %d; pass what is large in the parameters",
-			ErrTextTooLong, n, metaMax)
-	}
-	return string(encoded), nil
+	return text, nil
 }
 
 func encodeJSON(value any) ([]byte, error) {

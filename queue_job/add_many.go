@@ -18,8 +18,8 @@ import (
 // To add all jobs or none, pass a transaction. Through a *sql.DB, each statement is committed by itself; after an
 // error, the result has the jobs at the beginning of the list that were added before it. AddMany checks all jobs before
 // it sends the first statement: if one of them can never be added, because its parameters are too long or [OnAdd]
-// returned an error, none is added. It keeps all of them in memory, encoded: a million small jobs take some 800 MB. Add that many in lots of
-// ten thousand.
+// returned an error, none is added. It keeps all of them in memory, encoded: a million small jobs take some 800 MB. [Jobs.AddSeq] keeps a
+// thousand of them.
 func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]Added, error) {
 	st, err := j.through(ex)
 	if err != nil {
@@ -28,16 +28,10 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 	if len(j.onAdd) > 0 {
 		jobs = slices.Clone(jobs) // which are the caller's
 	}
-	rows := make([]store.NewJob, len(jobs))
+	rows, now := make([]store.NewJob, len(jobs)), st.Now()
 	for i := range jobs {
-		if err = j.callOnAdd(ctx, &jobs[i]); err == nil {
-			rows[i], err = newRow(&jobs[i])
-		}
-		if err == nil {
-			err = hasType(&jobs[i])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(jobs), addErr(&jobs[i], err))
+		if rows[i], err = j.checkedRow(ctx, &jobs[i], now); err != nil {
+			return nil, fmt.Errorf("job %d of %d: %w", i+1, len(jobs), err)
 		}
 	}
 	added, err := addRows(ctx, st, jobs, rows)
@@ -48,6 +42,20 @@ func (j *Jobs) AddMany(ctx context.Context, ex Executor, jobs []AddModelJob) ([]
 		return added, fmt.Errorf("add %d jobs, the first %d of which were added: %w", len(jobs), len(added), err)
 	}
 	return added, nil
+}
+
+// checkedRow is a job, which is the verb's own copy, as its row. An error says why it can never be added.
+func (j *Jobs) checkedRow(ctx context.Context, job *AddModelJob, now int64) (row store.NewJob, err error) {
+	if err = j.callOnAdd(ctx, job); err == nil {
+		row, err = newRow(job, now, j.codec)
+	}
+	if err == nil {
+		err = hasType(job)
+	}
+	if err != nil {
+		return row, addErr(job, err)
+	}
+	return row, nil
 }
 
 // addRows adds the jobs in their order, in parts.
@@ -107,7 +115,17 @@ func addPart(ctx context.Context, st *record.Store, jobs []AddModelJob, rows []s
 	if err != nil {
 		return added, err
 	}
-	return added, replaceWaiting(ctx, st, jobs, rows, added)
+	if err := replaceWaiting(ctx, st, jobs, rows, added); err != nil {
+		return added, err
+	}
+	for i := range added {
+		if jobs[i].wasLeftOut(added[i]) {
+			if added[i], err = addRow(ctx, st, &jobs[i], &rows[i]); err != nil {
+				return added[:i], err
+			}
+		}
+	}
+	return added, nil
 }
 
 // replaceWaiting replaces the jobs that were there and wait, as far as the new ones say so.

@@ -11,13 +11,17 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// Archived is a job with its runs, as [DeleteRange.Archive] gets it and [Jobs.Restore] puts it back. Between the two it may be JSON:
+// Archived is a job with its runs, steps and logs, as [DeleteRange.Archive] gets it and [Jobs.Restore] puts it back. Between the two it may be JSON:
 // json.Marshal and json.Unmarshal keep all of it. Of metadata that somebody else has inserted, and that is no JSON object of texts,
-// nothing is kept.
+// nothing is kept. Values that a [Codec] has encoded are archived as they are stored.
 type Archived struct {
 	JobInfo
 	// Runs are the runs that did not succeed, as [Jobs.Attempts] returns them.
 	Runs []Attempt
+	// Steps are the steps of the job, as [Jobs.Steps] returns them.
+	Steps []StepInfo `json:",omitempty"`
+	// Logs are what the runs have logged, as [Jobs.RunLogs] returns it.
+	Logs []RunLog `json:",omitempty"`
 }
 
 // A job is archived first and deleted second. If the process dies in between, the job is archived twice, and not lost. If somebody makes the
@@ -37,10 +41,22 @@ func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, 
 	for _, a := range attempts {
 		runs[a.JobID] = append(runs[a.JobID], attemptOf(a))
 	}
+	list, err := st.StepsAndLogsOf(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	steps, logs := map[uint64][]StepInfo{}, map[uint64][]RunLog{}
+	for i := range list {
+		if id := list[i].JobID; list[i].Kind == store.StepLog {
+			logs[id] = append(logs[id], runLogOf(&list[i]))
+		} else {
+			steps[id] = append(steps[id], stepInfoOf(&list[i]))
+		}
+	}
 	jobs := make([]Archived, 0, len(rows))
 	for i := range rows {
 		if info := infoOf(&rows[i]); !info.Pending() {
-			jobs = append(jobs, Archived{*info, runs[info.Id]})
+			jobs = append(jobs, Archived{*info, runs[info.Id], steps[info.Id], logs[info.Id]})
 		}
 	}
 	return jobs, nil
@@ -56,7 +72,7 @@ func archivedOf(ctx context.Context, st hidden.Rows, ids []uint64) ([]Archived, 
 func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (restored int, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		restored, err = restore(ctx, st, jobs)
+		restored, err = restore(ctx, st, jobs, j.codec)
 	}
 	if err != nil {
 		return restored, fmt.Errorf("restore jobs: %w", err)
@@ -64,10 +80,13 @@ func (j *Jobs) Restore(ctx context.Context, ex Executor, jobs []Archived) (resto
 	return restored, nil
 }
 
-func restore(ctx context.Context, st *record.Store, jobs []Archived) (restored int, err error) {
+func restore(ctx context.Context, st *record.Store, jobs []Archived, codec Codec) (restored int, err error) {
 	rows := make([]record.Listed, len(jobs))
 	for i := range jobs {
-		if rows[i], err = jobs[i].row(); err != nil {
+		if rows[i], err = jobs[i].row(); err == nil && codec != nil {
+			err = sealRow(codec, &rows[i])
+		}
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -77,7 +96,7 @@ func restore(ctx context.Context, st *record.Store, jobs []Archived) (restored i
 		for from := 0; from < len(jobs); from += hidden.ArchivedMost {
 			to, n := min(from+hidden.ArchivedMost, len(jobs)), 0
 			err := st.InOneTransaction(ctx, func(st *record.Store) (err error) {
-				n, err = restoreSome(ctx, st, rows[from:to], jobs[from:to])
+				n, err = restoreSome(ctx, st, rows[from:to], jobs[from:to], codec)
 				return err
 			})
 			if err != nil {
@@ -96,7 +115,7 @@ func restore(ctx context.Context, st *record.Store, jobs []Archived) (restored i
 
 // restoreSome restores jobs, and the runs of the jobs that were not there: a job that is there has its own runs, or is another job. First come the
 // jobs, since attempts of jobs that are not there are deleted.
-func restoreSome(ctx context.Context, st *record.Store, rows []record.Listed, jobs []Archived) (restored int, err error) {
+func restoreSome(ctx context.Context, st *record.Store, rows []record.Listed, jobs []Archived, codec Codec) (restored int, err error) {
 	restored, ids, err := st.Restore(ctx, rows)
 	if err != nil {
 		return 0, err
@@ -106,13 +125,27 @@ func restoreSome(ctx context.Context, st *record.Store, rows []record.Listed, jo
 		free[id] = true
 	}
 	var attempts []store.Attempt
+	var steps []store.Step
 	for i := range jobs {
 		if id := jobs[i].Id; free[id] {
 			delete(free, id) // behind it may be another with this id
 			for _, run := range jobs[i].Runs {
 				attempts = append(attempts, run.of(id))
 			}
+			for s := range jobs[i].Steps {
+				steps = append(steps, jobs[i].Steps[s].of(&jobs[i].JobInfo))
+			}
+			for l := range jobs[i].Logs {
+				log, err := jobs[i].Logs[l].of(&jobs[i].JobInfo, codec)
+				if err != nil {
+					return restored, fmt.Errorf("job %d: %w", id, err)
+				}
+				steps = append(steps, log)
+			}
 		}
+	}
+	if err := st.RestoreSteps(ctx, steps); err != nil {
+		return restored, err
 	}
 	return restored, st.LogAttempts(ctx, attempts)
 }
@@ -137,16 +170,33 @@ func (a *Archived) row() (row record.Listed, err error) {
 		row.MaxRetries = int32(*a.MaxRetries)
 	}
 	var extra store.Extra
-	if len(a.Meta) > 0 {
-		if extra.Meta, err = encodeMeta(a.Meta); err != nil {
-			return row, fmt.Errorf("job %d: %w", a.Id, err)
-		}
+	if extra.Meta, err = encodeMeta(a.Meta, reservedMeta{a.Expires, a.Tags}); err != nil {
+		return row, fmt.Errorf("job %d: %w", a.Id, err)
 	}
 	if a.Group != a.Key {
 		extra.Group = a.Group
 	}
 	row.Extra = &extra
 	return row, nil
+}
+
+// sealRow encodes what is not encoded in a row: it is of an archive that was written without a codec.
+func sealRow(codec Codec, row *record.Listed) (err error) {
+	of := CodecValue{Column: ColumnParams, JobType: row.JobType, Key: row.Key}
+	if !isEncoded(row.Params) {
+		row.Params, err = stored(row.Params, codec, of)
+	}
+	of.JobID = row.ID
+	if of.Column = ColumnResult; err == nil && !isEncoded(row.Result) {
+		row.Result, err = sealColumn(codec, row.Result, of, resultMax)
+	}
+	if of.Column = ColumnProgress; err == nil && !isEncoded(row.Progress) {
+		row.Progress, err = sealColumn(codec, row.Progress, of, progressMax)
+	}
+	if err != nil {
+		err = fmt.Errorf("job %d: %w", row.ID, err)
+	}
+	return err
 }
 
 // changesAnew is what a restored row begins to count its changes from. A Runner may have the row in memory as it once was, and would run it

@@ -63,6 +63,17 @@ func (j *Job) completesStill() error {
 	return ErrCompleting
 }
 
+// seesEnd reports whether isOver sees the end of a transaction.
+func seesEnd(tx Executor) bool {
+	switch tx.(type) {
+	case interface{ IsOver() bool }, interface {
+		StmtContext(context.Context, *sql.Stmt) *sql.Stmt
+	}:
+		return true
+	}
+	return false
+}
+
 // isOver reports whether a transaction was committed or rolled back. It asks no database: a *sql.Tx, and whatever embeds one, says so
 // when it gets a statement that is not its own, and pgxqueue's executor has a method for it. What is no such transaction counts as open.
 func isOver(tx Executor) bool {

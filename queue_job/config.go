@@ -48,6 +48,23 @@ type Config struct {
 	// succeeded. Default 0: no limit.
 	Timeout time.Duration
 
+	// StrictParams has [Job.Decode], and with it the handlers of [Definition.Handle], refuse parameters with a field that the Go type lacks. Then
+	// a field that was renamed is noticed: without it, the new field silently has its zero value. The run ends with an error and
+	// is retried as usual. So does a job of a newer version that has another field, until that version runs it: the type needs retries that
+	// outlast a deploy. A handler that a test calls with a Job of its own making is not strict. Default false.
+	StrictParams bool
+	// KeepLog keeps what a run logs with its job: what the handler logs by log/slog with its context, through [logger.Handler], at the level
+	// of the application's log. [Jobs.RunLogs], the job's page in the console and pqueue job log show it, as lines of text: the last 64 KiB of
+	// a run, of the last 10 runs of a job. It is deleted, archived and restored with the job.
+	//
+	// Before the outcome of a run that has logged something is written, its lines are: by one statement, which runs that end at the same time
+	// share. If the database does not answer for 3 seconds, the lines are given up, and the outcome stands. A run whose process dies leaves
+	// no lines. Log lines often have secrets in them: a [Codec] encodes these, too. Not for a HandleBatchFunc, whose jobs share one context.
+	// Default false.
+	//
+	// [logger.Handler]: https://pkg.go.dev/github.com/create-info/persistent-queue/logger#Handler
+	KeepLog bool
+
 	// WorkerPoolCapacity is how many jobs of this type run at the same time, over all instances. Default 100.
 	WorkerPoolCapacity int
 	// WorkerExpirySecond is after how many idle seconds a worker goroutine ends. Default 60.
@@ -66,6 +83,19 @@ type Config struct {
 	// not limited. If a job has a group ([WithGroup]), that counts here as its key, and so it does for OrderedByKey and Shards.
 	// Default 0: no limit.
 	MaxPerKey int
+	// RatePerKey is how many jobs with the same key start in a second, over all instances: 10, if the service of each customer may be called
+	// ten times a second, or 100.0/60 for a hundred a minute. In no time of T seconds do more than RatePerKey × T + BurstPerKey of a key
+	// start, not even while one instance takes over from another. Each start counts, also of a retry, and of a run that ends with [Defer]. What
+	// counts as the key is as with MaxPerKey; jobs without one are not limited.
+	//
+	// A job whose key has used up its rate waits, and jobs of other keys pass it. A key's next job is made ready when it may start, so with a
+	// BurstPerKey of 1, the time that takes, mostly a few milliseconds, is added to each interval. Whoever takes over begins with nothing saved up: of
+	// a key whose jobs may start once an hour, the next one starts an hour after each deploy. Shards divide the keys, and not this rate. From 0.0001
+	// to 1,000,000. Default 0: no limit.
+	RatePerKey float64
+	// BurstPerKey is how many jobs of a key may start at once after a time in which fewer started than RatePerKey allows. At most 100,000.
+	// Default: what the rate allows in a tenth of a second, but at least 1.
+	BurstPerKey int
 	// OrderedByKey runs the jobs with the same key one after the other, in the order of their ids. If a job is to run again
 	// (a retry, a continuation), or is due later, it holds back the later jobs of its key, also while another instance
 	// takes over. When it has succeeded, failed or been cancelled, it lets them go. Priorities count between keys, not
@@ -74,6 +104,20 @@ type Config struct {
 	// No job can wait for an earlier job whose transaction has not committed yet. To keep the order, add the jobs of a key
 	// in transactions that follow each other.
 	OrderedByKey bool
+	// FairByGroup lets groups take turns, in place of jobs: while a customer has 100,000 jobs waiting, another customer's next job starts
+	// as soon as a worker is free, also if it lies behind all of these in the table. A group is what MaxPerKey goes by; jobs without a
+	// key or group are a group of their own. While several groups have jobs that are due, each gets the same number of starts, or
+	// what GroupWeight says; if only one has, it gets all of them. So nothing is left idle, and no limit is needed.
+	//
+	// Priorities go first: groups take turns within a priority. What runs is not stopped, so a group that fills all workers with long jobs
+	// keeps others waiting for the end of one: limit it with MaxPerKey. A type with several Shards shares out the starts of each shard
+	// among the groups of that shard. The jobs of a group start about in the order of their ids, and exactly so with OrderedByKey. Default false.
+	FairByGroup bool
+	// GroupWeight returns the weight of a group, for FairByGroup: a group of weight 3 gets three starts while one of weight 1 gets one.
+	// The group may be "", of jobs without one. It is called once or twice for each start, under a lock: it must be quick, such as a look into a
+	// map, and must not call this library. It may change its answers while jobs run. From 0.001 to 1000; what lies outside counts as the
+	// nearest of these. Default: each group has weight 1.
+	GroupWeight func(group string) float64
 
 	// Db is the database that holds the tables. Configurations may name different databases. Required.
 	Db DB
@@ -166,8 +210,9 @@ type Config struct {
 	// type gets another configuration or other limits. At most a day. Default 0: it is free at once.
 	MinLockSecond uint32
 
-	defined  bool // by a Definition
-	backsOff bool // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle
+	defined  bool  // by a Definition
+	codec    Codec // of the Runner; nil: none
+	backsOff bool  // retries wait longer each time, if neither WaitTime nor RetryTiming is set: from Definition.Handle
 }
 
 func (c *Config) lock() time.Duration { return time.Duration(c.LockSecond) * time.Second }
@@ -207,6 +252,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RatePerSecond > 0 {
 		setDefault(&c.RateBurst, max(c.Shards*max(1, c.BatchSize), int(math.Ceil(c.RatePerSecond/10))))
+	}
+	if c.RatePerKey > 0 {
+		setDefault(&c.BurstPerKey, max(1, int(math.Ceil(c.RatePerKey/10))))
 	}
 	return c
 }

@@ -57,12 +57,18 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 			func(c *Config) { batched(c); c.RatePerSecond, c.RateBurst = 1, 99 }},
 		"Shards": {func(c *Config) { c.Shards = -1 }, func(c *Config) { c.Shards = 65 }, func(c *Config) { c.Shards, c.WorkerPoolCapacity = 4, 3 },
 			func(c *Config) { c.Shards, c.RatePerSecond, c.RateBurst = 4, 100, 3 }, func(c *Config) { batched(c); c.Shards, c.RatePerSecond, c.RateBurst = 2, 100, 199 }},
-		"MaxPerKey":       {func(c *Config) { c.MaxPerKey = -1 }, func(c *Config) { c.MaxPerKey, c.OrderedByKey = 2, true }},
+		"GroupWeight": {func(c *Config) { c.GroupWeight = func(string) float64 { return 1 } }},
+		"MaxPerKey":   {func(c *Config) { c.MaxPerKey = -1 }, func(c *Config) { c.MaxPerKey, c.OrderedByKey = 2, true }},
+		"RatePerKey": {func(c *Config) { c.RatePerKey = -1 }, func(c *Config) { c.RatePerKey = math.NaN() }, func(c *Config) { c.RatePerKey = rateMax + 1 },
+			func(c *Config) { c.RatePerKey = 1e-9 }},
+		"BurstPerKey": {func(c *Config) { c.RatePerKey, c.BurstPerKey = 1, -1 }, func(c *Config) { c.RatePerKey, c.BurstPerKey = 1, burstPerKeyMax+1 },
+			func(c *Config) { c.BurstPerKey = 1 }},
 		"HandleBatchFunc": {func(c *Config) { c.HandleBatchFunc = func(context.Context, []*Job) error { return nil } }},
 		"BatchSize": {func(c *Config) { batched(c); c.BatchSize = -1 }, func(c *Config) { batched(c); c.BatchSize = 1001 },
 			func(c *Config) { c.BatchSize = 1 }},
 		"BatchWait": {func(c *Config) { batched(c); c.BatchWait = -1 }, func(c *Config) { batched(c); c.BatchWait = time.Minute + 1 },
 			func(c *Config) { c.BatchWait = 1 }},
+		"KeepLog":       {func(c *Config) { batched(c); c.KeepLog = true }},
 		"LockSecond":    {func(c *Config) { c.LockSecond = 1 }, func(c *Config) { c.LockSecond = 86_401 }, func(c *Config) { c.LockSecond = 1<<32 - 1 }},
 		"MinLockSecond": {func(c *Config) { c.MinLockSecond = 86_401 }},
 		"DormantAfter": {func(c *Config) { c.DormantAfter = -1 }, func(c *Config) { c.DormantAfter = time.Second - 1 },
@@ -94,7 +100,7 @@ func TestABadConfigIsRefusedWithItsFieldAndTheRemedy(t *testing.T) {
 		}
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey", "RenamedFrom"}, field.Name)
+		anyValueWorks := slices.Contains([]string{"JobType", "NeedRetry", "RetryTiming", "OnFinished", "OrderedByKey", "FairByGroup", "RenamedFrom", "StrictParams"}, field.Name)
 		if bad[field.Name] == nil && !anyValueWorks && field.IsExported() {
 			t.Errorf("nothing is refused for %s", field.Name)
 		}
@@ -150,6 +156,8 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 		"ten years of wait":      func(c *Config) { c.WaitTime = waitTimeMax },
 		"a lease of two seconds": func(c *Config) { c.LockSecond = 2 },
 		"one in order per key":   func(c *Config) { c.MaxPerKey, c.OrderedByKey = 1, true },
+		"the rarest starts":      func(c *Config) { c.RatePerKey, c.BurstPerKey = rateMin, burstPerKeyMax },
+		"the most starts":        func(c *Config) { c.RatePerKey = rateMax },
 		"a batch handler":        batched,
 		"the largest batches": func(c *Config) {
 			batched(c)

@@ -1,11 +1,14 @@
 package queue_job_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -32,6 +35,14 @@ func ExampleAddModelJob_With() {
 	// 1803888000 0s  normal
 	// 0 30m0s  normal
 	// 0 0s order-4711 high
+}
+
+// A code that is valid for ten minutes is of no use later: if it could not be sent by then, the job is cancelled.
+func ExampleExpires() {
+	_, err := jobs.Add(ctx, db, reminder.With(queue_job.Expires(time.Now().Add(10*time.Minute))))
+	if err != nil {
+		log.Print(err)
+	}
 }
 
 func ExampleAt() {
@@ -71,11 +82,9 @@ func ExampleWithPriority() {
 func ExampleReplaceWaiting() {
 	edited := func(document int, text string) error {
 		added, err := jobs.AddUnique(ctx, db, queue_job.AddModelJob{JobType: 9, JobParams: text}.With(
-			queue_job.UniqueKey(fmt.Sprintf("document-%d", document), queue_job.UniqueWhilePending),
+			queue_job.UniqueKey(fmt.Sprintf("document-%d", document), queue_job.UniqueWhileWaiting),
 			queue_job.ReplaceWaiting(), queue_job.After(10*time.Second)))
-		if err == nil && added.Existed && !added.Replaced {
-			err = fmt.Errorf("document %d is being indexed right now; try again", document)
-		}
+		log.Printf("job %d brings the latest text; it waited already: %t", added.Id, added.Replaced)
 		return err
 	}
 	if err := edited(4711, "the latest text"); err != nil {
@@ -131,6 +140,14 @@ func ExampleJobs_AddUnique() {
 		log.Printf("already there, id %d", added.Id)
 	default:
 		log.Printf("added, id %d", added.Id)
+	}
+}
+
+// One report for each customer on each day, whoever asks for it.
+func ExampleOnce() {
+	added, err := jobs.AddUnique(ctx, db, reminder.With(queue_job.Once("customer-17", queue_job.EachDay(time.UTC))))
+	if err == nil && added.Existed {
+		log.Printf("job %d has made today's", added.Id)
 	}
 }
 
@@ -243,4 +260,24 @@ func ExampleDefinition_Handle() {
 	// order 4711 is paid
 	// <nil>
 	// true
+}
+
+// One mail for each line of a file of any length. The jobs of the first lines run while the last ones are read.
+func ExampleJobs_AddSeq() {
+	inform := func(ctx context.Context, customers io.Reader) error {
+		lines := bufio.NewScanner(customers)
+		sum, err := jobs.AddSeq(ctx, db, func(yield func(queue_job.AddModelJob) bool) {
+			for lines.Scan() {
+				job := queue_job.AddModelJob{JobType: mailType, JobParams: mail{To: lines.Text(), Subject: "New prices"}}
+				if !yield(job.With(queue_job.UniqueKey("prices-2027-"+lines.Text(), queue_job.UniqueForever))) {
+					return
+				}
+			}
+		})
+		log.Printf("%d customers, %d of which had their mail already", sum.Jobs, sum.Existed)
+		return errors.Join(err, lines.Err())
+	}
+	if err := inform(ctx, strings.NewReader("anna@example.com\nbert@example.com\n")); err != nil {
+		log.Print(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
@@ -36,6 +37,56 @@ func ExampleConfig_maxPerKey() {
 }
 
 func importFile(context.Context, *queue_job.Job) error { return nil }
+
+// The service of each customer is called ten times a second at most, however many instances run. While a customer with thousands of calls waits,
+// those of others are made. The jobs' key, or group, is the customer.
+func ExampleConfig_ratePerKey() {
+	_ = queue_job.Config{
+		ServiceName: "shop", JobType: importType, Db: db, HandleJobFunc: importFile,
+		RatePerKey: 10,
+	}
+}
+
+// The jobs' key, or group, is the customer. If a customer adds 100,000 imports, the next import of another customer starts as soon as a worker is
+// free all the same. While several customers have imports waiting, one that pays gets three starts for each start of another.
+func ExampleConfig_fairByGroup() {
+	paying := map[string]bool{"customer-17": true}
+	_ = queue_job.Config{
+		ServiceName: "shop", JobType: importType, Db: db, HandleJobFunc: importFile,
+		FairByGroup: true,
+		GroupWeight: func(group string) float64 {
+			if paying[group] {
+				return 3
+			}
+			return 1
+		},
+	}
+}
+
+// What customers pay for stands in a table of the application, which changes. A goroutine reads it every ten seconds, and the next start goes by
+// the new weights.
+func ExampleConfig_groupWeight() {
+	var weights atomic.Pointer[map[string]float64]
+	go func() {
+		for ; ; time.Sleep(10 * time.Second) {
+			if read, err := weightsOfCustomers(db); err == nil {
+				weights.Store(&read)
+			}
+		}
+	}()
+	_ = queue_job.Config{
+		ServiceName: "shop", JobType: importType, Db: db, HandleJobFunc: importFile,
+		FairByGroup: true,
+		GroupWeight: func(group string) float64 {
+			if known := weights.Load(); known != nil && (*known)[group] > 0 {
+				return (*known)[group]
+			}
+			return 1
+		},
+	}
+}
+
+func weightsOfCustomers(queue_job.DB) (map[string]float64, error) { return nil, nil }
 
 // The bookings of an account are made one after the other, in the order in which they were added; bookings of different
 // accounts are made side by side. If a booking fails for the moment, it is retried before the next booking of its

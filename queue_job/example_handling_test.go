@@ -40,6 +40,79 @@ func ExampleDefer() {
 	}}
 }
 
+// What was done is not done again, however often the job runs. The bank knows a repeated request by its key.
+func ExampleStep() {
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		receipt, err := queue_job.Step(ctx, job, "charge", func(ctx context.Context) (string, error) {
+			return chargeOnce(ctx, job.StepKey("charge"))
+		})
+		if err != nil {
+			return err
+		}
+		if err := job.Sleep(ctx, "cooling off", 14*24*time.Hour); err != nil {
+			return err
+		}
+		_, err = queue_job.Step(ctx, job, "ship", func(ctx context.Context) (string, error) { return shipTo(ctx, receipt) })
+		return err
+	}}
+}
+
+func chargeOnce(ctx context.Context, key string) (receipt string, err error) { return key, nil }
+
+func shipTo(ctx context.Context, receipt string) (parcel string, err error) { return receipt, nil }
+
+// Somebody approves the order, within three days. Whoever does sends a signal.
+func ExampleAwait() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		by, came, err := queue_job.Await[string](ctx, job, "approval", 3*24*time.Hour)
+		switch {
+		case err != nil:
+			return err // it may only be the end of this run
+		case !came:
+			return queue_job.Cancel(errors.New("nobody has approved it in time"))
+		}
+		return job.SetProgress(ctx, "approved by "+by)
+	}}
+}
+
+// The approval and its signal are committed together. The job is found by its key.
+func ExampleJobs_Signal() {
+	approve := func(ctx context.Context, tx *sql.Tx, order string) error {
+		_, err := tx.ExecContext(ctx, "UPDATE orders SET approved_by = 'ann' WHERE id = ?", order)
+		if err != nil {
+			return err
+		}
+		err = jobs.Signal(ctx, tx, queue_job.Key(7, "order-"+order), "approval", "ann")
+		if errors.Is(err, queue_job.ErrSignalLate) || errors.Is(err, queue_job.ErrEnded) {
+			return errors.New("it is too late: the order was given up")
+		}
+		return err
+	}
+	_ = approve
+}
+
+// Goods are reserved exactly once: a run that has not the job any more cannot commit.
+func ExampleStepTx() {
+	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		_, err = queue_job.StepTx(ctx, job, tx, "reserve", func(ctx context.Context) (int64, error) {
+			result, err := tx.ExecContext(ctx, "UPDATE goods SET reserved = reserved + 1 WHERE id = 7")
+			if err != nil {
+				return 0, err
+			}
+			return result.RowsAffected()
+		})
+		if err != nil {
+			return err
+		}
+		return tx.Commit()
+	}}
+}
+
 // The other side says when to come back. The job is retried then, not after WaitTime.
 func ExampleRetryAfter() {
 	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {

@@ -1,12 +1,16 @@
 package queue_job
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/hidden"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // DB is the database handle that the library is given: a *sql.DB, anything that embeds one (sqlx), or a wrapper of your
@@ -47,11 +51,10 @@ func (s JobStatus) Pending() bool {
 }
 
 func (s JobStatus) String() string {
-	names := [...]string{"init", "success", "failed", "continue", "retry", "cancelled"}
-	if s < 0 || int(s) >= len(names) {
+	if s < 0 || int(s) >= len(statusNames) {
 		return fmt.Sprintf("unknown status %d", int32(s))
 	}
-	return names[s]
+	return statusNames[s]
 }
 
 // Job is one run of a job, as its handler sees it.
@@ -102,21 +105,55 @@ type Job struct {
 	Term int64
 
 	by          *hidden.Runner // nil: nobody has started it
+	extra       *store.Extra   // nil: it has none of that
 	number      int32          // of the run in the table, which counts deferred runs too
 	retriesMost int32          // store.NotSet: as the type says
 	started     time.Time
-	ended       int32  // the status that CompleteTx, FailTx or CancelTx has written, in a transaction that may be open; 0: none was called
+	ended       int32  // the status that CompleteTx, FailTx or CancelTx has written, in a transaction that may be open, or that Sleep asks for; 0: none
 	endReason   string // of the latter two
+	steps       *steps // that it has called; nil: none
 }
 
 // Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to. If it
 // returns an error, this program cannot read them. While a deploy is under way another version may, so return the error and have the job
-// retried; or pass it to [Fail], if you know that no retry can help.
-func (j *Job) Decode(into any) error { return decode(j.Id, j.JobType, j.JobParams, into) }
+// retried; or pass it to [Fail], if you know that no retry can help. With [Config.StrictParams], a field that the Go type lacks is an error, too.
+func (j *Job) Decode(into any) error {
+	codec, params := j.codec(), j.JobParams
+	if codec != nil && isEncoded(params) { // the handler has returned, or was not called
+		var err error
+		if params, err = unseal(codec, params, j.value(ColumnParams)); err != nil {
+			return paramsErr(j.Id, j.JobType, err)
+		}
+	}
+	err := decode(params, into, j.by != nil && j.by.Strict)
+	if err != nil && codec != nil {
+		err = withoutValues(err)
+	}
+	if err != nil {
+		return paramsErr(j.Id, j.JobType, err)
+	}
+	return nil
+}
 
-func decode(id uint64, jobType int32, params string, into any) error {
-	if err := json.Unmarshal([]byte(params), into); err != nil {
-		return fmt.Errorf("parameters of job %d of type %d: %w", id, jobType, err)
+func decode(params string, into any, strict bool) error {
+	if isEncoded(params) { // or a string, or an any, would get what only looks like a value
+		_, err := unseal(nil, params, CodecValue{Column: ColumnParams})
+		return err
+	}
+	if strict {
+		return unmarshalStrictly([]byte(params), into)
+	}
+	return json.Unmarshal([]byte(params), into)
+}
+
+func unmarshalStrictly(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return errors.New("something follows the value")
 	}
 	return nil
 }

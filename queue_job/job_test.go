@@ -44,18 +44,3 @@ func TestPendingStatusesAreTheCallersToChange(t *testing.T) {
 		}
 	}
 }
-
-func TestTheStateOfAJobIsAWordForPeople(t *testing.T) {
-	for _, c := range []struct {
-		job  JobInfo
-		want string
-	}{
-		{JobInfo{}, "waiting"}, {JobInfo{InFlight: true}, "in flight"}, {JobInfo{Status: JobStatusRetry, InFlight: true}, "in flight"},
-		{JobInfo{Status: JobStatusSuccess}, "succeeded"}, {JobInfo{Status: JobStatusFailed}, "failed"}, {JobInfo{Status: JobStatusContinue}, "put off"},
-		{JobInfo{Status: JobStatusRetry}, "retrying"}, {JobInfo{Status: JobStatusCancelled}, "cancelled"}, {JobInfo{Status: 9}, "unknown status 9"},
-	} {
-		if got := c.job.State(); got != c.want {
-			t.Errorf("%+v is %q, want %q", c.job, got, c.want)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/record"
 )
 
@@ -18,6 +19,9 @@ import (
 type Jobs struct {
 	store *record.Store
 	onAdd []func(context.Context, *AddModelJob) error
+	sick  hidden.Seldom
+	codec Codec                               // nil: none
+	cron  func(spec string) (Schedule, error) // reads the text of a schedule; nil: nobody does
 }
 
 // Executor runs a statement. A *sql.DB, a *sql.Tx, a *sql.Conn and the transactions of sqlx and ent are executors. With
@@ -49,6 +53,9 @@ func OpenContext(ctx context.Context, db DB, options ...OpenOption) (*Jobs, erro
 	for _, set := range options {
 		set(&o)
 	}
+	if o.codec == nil && o.coded {
+		return nil, errNoCodec
+	}
 	if err := conn.CheckPrefix(o.tablePrefix); err != nil {
 		return nil, fmt.Errorf("queue_job.Open: table prefix %w", err)
 	}
@@ -70,7 +77,7 @@ func OpenContext(ctx context.Context, db DB, options ...OpenOption) (*Jobs, erro
 	if o.clock != nil {
 		st = st.ByClock(o.clock)
 	}
-	return &Jobs{st, o.onAdd}, nil
+	return &Jobs{store: st, onAdd: o.onAdd, codec: o.codec, cron: o.cron}, nil
 }
 
 // openStore is [OpenContext] in one try.
@@ -111,6 +118,9 @@ type openOptions struct {
 	tablePrefix string
 	clock       func() time.Time
 	onAdd       []func(context.Context, *AddModelJob) error
+	codec       Codec
+	coded       bool // WithCodec was given
+	cron        func(spec string) (Schedule, error)
 }
 
 // WithTablePrefix opens the tables whose names begin with the prefix, like [Config.TablePrefix].
@@ -124,10 +134,28 @@ func WithClock(now func() time.Time) OpenOption {
 	return func(o *openOptions) { o.clock = now }
 }
 
+// WithCodec has every verb that writes parameters encode them, and every verb that reads jobs decode what it reads, see [Codec]. Parameters are
+// bound to the type and the key of their job, so [Jobs.SetParams] and [Jobs.RetryWith] read jobs first that are named by their ids. What cannot be
+// decoded is no error of the verb: [JobInfo.CodecError] tells. [Jobs.Restore] leaves what is encoded as it is, since archives get it like that.
+// Default: none. A nil is refused.
+func WithCodec(codec Codec) OpenOption {
+	return func(o *openOptions) { o.codec, o.coded = codec, true }
+}
+
+var errNoCodec = errors.New("queue_job.WithCodec: the codec is nil; leave the option out, if jobs are to be stored as they are")
+
+// codecOrNone is for Jobs that were not opened, too.
+func (j *Jobs) codecOrNone() Codec {
+	if j == nil {
+		return nil
+	}
+	return j.codec
+}
+
 // OnAdd makes every verb that adds jobs ([Jobs.Add], [Jobs.AddMany], [Jobs.AddUnique], [Definition.Add]) call a function for each
-// job first, with the context that the verb got. The function may change the job: it sets a trace id or a tenant in job.Meta,
-// which is never nil there, or refuses a job that lacks something. If it returns an error, the verb returns that error, and nothing
-// is added. Of several functions, the first is called first.
+// job first, with the context that the verb got; so does [Jobs.PutSchedule], once for all jobs of the schedule. The function may change
+// the job: it sets a trace id or a tenant in job.Meta, which is never nil there, or refuses a job that lacks something. If it returns an
+// error, the verb returns that error, and nothing is added. Of several functions, the first is called first.
 //
 // Code that adds many jobs at the same time calls the function at the same time. Jobs that come by a plain INSERT, by
 // [AddAsyncJob] or by a [Config.Schedule] do not pass here, so they have no metadata of it.

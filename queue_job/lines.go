@@ -29,8 +29,9 @@ type Line struct {
 	// Soon of the Waiting and the Marked are not due yet. A holder of an earlier version does not tell that, nor what HeldBy and PutOff say.
 	Soon int
 	// HeldBy is what kept due jobs from starting: "workers", if all were busy; "places", if other types had all workers of
-	// WithMaxWorkers; "rate", if it was used up; "keys", if each of them waited for another one of its group; or "connections", if all
-	// that the pool may have were in use. Empty: nothing of that, or it is not known.
+	// WithMaxWorkers; "rate", if it was used up; "keys", if each of them waited for another one of its group; "key_rate", if each waited for
+	// its group, and groups had used up their RatePerKey; or "connections", if all that the pool may have were in use. Empty: nothing of
+	// that, or it is not known.
 	HeldBy string
 	// PutOff are the jobs whose last run ended with [Defer]. Nil: there are none, or it is not known.
 	PutOff *PutOff

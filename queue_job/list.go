@@ -51,29 +51,34 @@ type JobInfo struct {
 	MaxRetries *int
 	// Meta is the job's metadata, see [AddModelJob.Meta]; nil: none.
 	Meta map[string]string
+	// Expires is the end of the job in time, see [AddModelJob.Expires]: no run of it starts at this moment or later. A pending job whose end has
+	// come is cancelled when its turn comes. Zero: it has none, or [Jobs.Retry] has taken it away.
+	Expires time.Time `json:",omitzero"`
+	// Tags are the job's tags, see [Tags]; nil: none.
+	Tags []string `json:",omitempty"`
 	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
+	// AsOf is when a pending job was read, by the database's clock in whole seconds, but not before the Due of a job that was due at once.
+	// [JobInfo.State] goes by it. Zero: the job has ended, or was not read from the table.
+	AsOf time.Time `json:",omitzero"`
+
+	undecoded error // what CodecError returns
 }
 
 // Decode reads JobParams, which is JSON if the job was added by this package, into the value that the pointer points to.
-func (i *JobInfo) Decode(into any) error { return decode(i.Id, i.JobType, i.JobParams, into) }
+func (i *JobInfo) Decode(into any) error {
+	err := i.undecoded
+	if err == nil {
+		err = decode(i.JobParams, into, false)
+	}
+	if err != nil {
+		return paramsErr(i.Id, i.JobType, err)
+	}
+	return nil
+}
 
 // Pending reports whether the job is neither done, failed nor cancelled.
 func (i *JobInfo) Pending() bool { return i.Status.Pending() }
-
-// State says in a word or two how the job stands: "waiting", for its time or its turn; "in flight", a handler has it or is about to get it;
-// "put off", its last run ended with [Snooze], [Defer] or [JobStatusContinue]; "retrying", its last run failed and another one follows;
-// "succeeded", "failed" or "cancelled". Use it where people read: Status alone is "init" while a job runs.
-func (i *JobInfo) State() string {
-	if i.InFlight {
-		return "in flight"
-	}
-	states := [...]string{"waiting", "succeeded", "failed", "put off", "retrying", "cancelled"}
-	if i.Status < 0 || int(i.Status) >= len(states) {
-		return i.Status.String()
-	}
-	return states[i.Status]
-}
 
 // ErrNoJob is the cause of an error if a job that was asked for is not there.
 var ErrNoJob = errors.New("no such job")
@@ -101,7 +106,7 @@ func (j *Jobs) Get(ctx context.Context, ex Executor, which Selector) (*JobInfo, 
 	if err != nil {
 		return nil, steerErr("get", which, err)
 	}
-	return infoOf(&rows[0]), nil
+	return j.reveal(infoOf(&rows[0])), nil
 }
 
 // Filter says which jobs [Jobs.List] returns. Its zero value is for all jobs.
@@ -110,6 +115,9 @@ type Filter struct {
 	IDs      []uint64
 	JobTypes []int32
 	Statuses []JobStatus
+	// States are what [JobInfo.State] says of the jobs at the moment of the reading; empty: any. [ParseStates] has the words. Together with
+	// Statuses, both must hold.
+	States []string
 	// Key is the business key; empty: any, or none. One that could not have been added is an error, with the cause [ErrBadKey].
 	Key string
 
@@ -157,7 +165,7 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 	}
 	infos := make([]JobInfo, len(rows))
 	for i := range rows {
-		infos[i] = *infoOf(&rows[i])
+		infos[i] = *j.reveal(infoOf(&rows[i]))
 	}
 	return infos, nil
 }
@@ -170,6 +178,10 @@ func (f *Filter) rows() (record.Filter, error) {
 	}
 	if err := checkKey(f.Key); err != nil {
 		return rows, fmt.Errorf("Filter.Key: %w", err)
+	}
+	var err error
+	if rows.Kinds, err = kindsOf(f.States); err != nil {
+		return rows, fmt.Errorf("Filter.States: %w", err)
 	}
 	for _, t := range []struct {
 		name string
@@ -217,7 +229,7 @@ func (j *Jobs) All(ctx context.Context, ex Executor, filter Filter) iter.Seq2[Jo
 						yield(JobInfo{}, err)
 						return
 					}
-					info.JobParams = whole.JobParams
+					info.JobParams, info.undecoded = whole.JobParams, whole.undecoded
 				}
 				if !yield(info, nil) {
 					return
@@ -262,7 +274,8 @@ func infoOf(row *record.Listed) *JobInfo {
 		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0), Term: row.Term,
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Group: row.Group(), Unique: row.Unique,
-		Priority: Priority(row.Priority), Meta: row.Metadata(), Progress: row.Progress, Result: row.Result,
+		Priority: Priority(row.Priority), Meta: row.Metadata(), Expires: endOf(row.Extra), Tags: row.Extra.Tags(),
+		Progress: row.Progress, Result: row.Result,
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created
@@ -272,6 +285,11 @@ func infoOf(row *record.Listed) *JobInfo {
 		info.MaxRetries = &own
 	}
 	info.InFlight = info.Pending() && row.Term != 0
+	if info.Pending() {
+		if info.AsOf = time.Unix(row.Now, 0); row.StartTime <= 0 && info.AsOf.Before(info.Due) { // the clock of who added it is ahead
+			info.AsOf = info.Due
+		}
+	}
 	return info
 }
 

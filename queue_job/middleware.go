@@ -24,7 +24,7 @@ type Finished struct {
 	// Status is what the job becomes: success, failed or cancelled if that is final, continue or retry if the job runs
 	// again.
 	Status JobStatus
-	// Err is what the handler returned, or what it panicked with.
+	// Err is what the handler returned, or what it panicked with. If its cause is [ErrExpired], no handler was called, nor [Observer.Started].
 	Err error
 	// Took is how long the run took.
 	Took time.Duration
@@ -38,7 +38,8 @@ type Finished struct {
 // Settled is an outcome that the table has, for [github.com/create-info/persistent-queue.WithOnSettled] and WithOnDead.
 type Settled struct {
 	// Job is the job as its run had it, but without parameters of more than 4,096 characters: [Jobs.Get] reads them. If the job has
-	// failed because it was lost too often, it is the run that was lost, and Took is 0. Do not change it.
+	// failed because it was lost too often, it is the run that was lost, and Took is 0. Do not change it. What a [Codec] has encoded stands in
+	// JobParams as it is stored; [Job.Decode] decodes it.
 	Job *Job
 	Finished
 }

@@ -1,7 +1,6 @@
 package queue_job
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -31,6 +30,9 @@ var (
 	// ErrCancelled is the cause in a handler's context if its job was cancelled, or finished by other means. Whatever the
 	// handler returns is dropped.
 	ErrCancelled = errors.New("job cancelled")
+	// ErrExpired is the cause of the error that [Config.OnFinished] and others hear of a job that was cancelled because its end had come, see
+	// [Expires]. Its handler was not called.
+	ErrExpired = errors.New("job expired")
 	// ErrTextTooLong is the cause of an error if a progress, a result or the metadata does not fit its column. They are never
 	// cut.
 	ErrTextTooLong = errors.New("text too long")
@@ -44,7 +46,7 @@ var (
 // overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
 // this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
-	return j.set(ctx, "progress", text, progressMax, hidden.Run.SetProgress)
+	return j.set(ctx, ColumnProgress, text, progressMax, hidden.Run.SetProgress)
 }
 
 // Progress reads the text that [Job.SetProgress] has stored last, of this run or an earlier one: so a handler goes on where the last run has
@@ -52,6 +54,9 @@ func (j *Job) SetProgress(ctx context.Context, text string) error {
 func (j *Job) Progress(ctx context.Context) (text string, err error) {
 	if err = errNoRunner; j.by != nil {
 		text, err = j.by.Rows.Progress(ctx, j.Id)
+	}
+	if codec := j.codec(); err == nil && codec != nil {
+		text, err = unseal(codec, text, j.value(ColumnProgress))
 	}
 	if err != nil {
 		return "", fmt.Errorf("read progress of job %d: %w", j.Id, err)
@@ -77,13 +82,16 @@ func (j *Job) LastTry() bool {
 // [Job.CompleteTx], call SetResult before the transaction begins: between CompleteTx and the end of that transaction it is refused with
 // [ErrCompleting], and after the commit with [ErrNotOurs].
 func (j *Job) SetResult(ctx context.Context, text string) error {
-	return j.set(ctx, "result", text, resultMax, hidden.Run.SetResult)
+	return j.set(ctx, ColumnResult, text, resultMax, hidden.Run.SetResult)
 }
 
 func (j *Job) set(
-	ctx context.Context, what, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error),
+	ctx context.Context, column CodecColumn, text string, most int, write func(hidden.Run, context.Context, uint64, int64, int32, string) (bool, error),
 ) error {
 	err := checkColumn(&text, most)
+	if codec := j.codec(); err == nil && codec != nil {
+		text, err = sealColumn(codec, text, j.value(column), most)
+	}
 	switch {
 	case err != nil:
 	case j.by == nil:
@@ -94,7 +102,7 @@ func (j *Job) set(
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("set %s of job %d: %w", what, j.Id, err)
+		return fmt.Errorf("set %s of job %d: %w", column, j.Id, err)
 	}
 	return nil
 }
@@ -173,14 +181,19 @@ func (j *Job) endTx(ctx context.Context, tx Executor, verb string, status JobSta
 	}
 	end := store.End{Status: int32(status), Result: more.result}
 	err := checkTx(tx)
+	if err == nil {
+		err = j.sealResult(&end)
+	}
 	switch {
 	case err != nil:
 	case status == JobStatusFailed && strings.TrimSpace(reason) == "":
 		err = errNoReason
 	case j.by == nil:
 		err = errNoRunner
+	case atomic.LoadInt32(&j.ended) == int32(JobStatusContinue):
+		err = ErrAsleep
 	default:
-		if err = errors.Join(checkColumn(cmp.Or(end.Result, new(string)), resultMax), j.completesStill()); err != nil {
+		if err = j.completesStill(); err != nil {
 			break
 		}
 		if reason != "" {
@@ -200,6 +213,20 @@ func (j *Job) endTx(ctx context.Context, tx Executor, verb string, status JobSta
 		return fmt.Errorf("%s job %d: %w", verb, j.Id, err)
 	}
 	return nil
+}
+
+// sealResult makes the result of an ending what is stored.
+func (j *Job) sealResult(end *store.End) error {
+	if end.Result == nil {
+		return nil
+	}
+	err := checkColumn(end.Result, resultMax)
+	if codec := j.codec(); err == nil && codec != nil {
+		var sealed string
+		sealed, err = sealColumn(codec, *end.Result, j.value(ColumnResult), resultMax)
+		end.Result = &sealed
+	}
+	return err
 }
 
 // checkTx returns an error if a success that is written through the handle would be part of no transaction. Only the

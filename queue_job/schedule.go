@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/record"
 )
 
 // Schedule gives the times at which jobs are to run, to the second. Package
@@ -33,19 +35,17 @@ type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// ScheduledFor is the time of the [Config.Schedule] that the job is for: the same in all its runs, however late or often it
-// is retried. It is zero for a job that was added by other means.
+// ScheduledFor is the time of the [Config.Schedule], or of the schedule of [Jobs.PutSchedule], that the job is for: the same in all its
+// runs, however late or often it is retried. It is zero for a job that was added by other means.
 func (j *Job) ScheduledFor() time.Time {
-	second, scheduled := strings.CutPrefix(j.Key, scheduledKey)
+	second, scheduled := strings.CutPrefix(j.Key, record.ScheduledKey)
+	second = second[strings.LastIndexByte(second, '@')+1:] // behind the name of a schedule
 	at, err := strconv.ParseInt(second, 10, 64)
 	if !scheduled || err != nil {
 		return time.Time{}
 	}
 	return time.Unix(at, 0)
 }
-
-// scheduledKey stands before the unix seconds in the key of a job that a schedule has added.
-const scheduledKey = "cron-"
 
 func isNilPointer(s Schedule) bool {
 	v := reflect.ValueOf(s)

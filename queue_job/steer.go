@@ -80,15 +80,72 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Selector, at t
 // is no error: the jobs are done, or there are none. If a job is in flight, the cause of the error is [ErrInFlight],
 // because its handler has the old parameters, and a retry would have others. The other jobs are changed.
 func (j *Jobs) SetParams(ctx context.Context, ex Executor, which Selector, params any) (int, error) {
-	text, err := encode(params)
-	if err != nil {
-		return 0, steerErr("change", which, err)
-	}
-	d := note{verb: "set params", state: store.Waiting, after: text, of: func(row *record.Listed) any { return row.Params }}
-	n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
-		return st.SetParams(ctx, ids, text)
+	changed := 0
+	err := j.eachEncoded(ctx, ex, which, params, func(which Selector, text string) error {
+		d := note{verb: "set params", state: store.Waiting, after: text, of: j.paramsOf}
+		n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
+			return st.SetParams(ctx, ids, text)
+		})
+		changed += n
+		return err
 	})
-	return n, steerErr("change", which, err)
+	return changed, steerErr("change", which, err)
+}
+
+// paramsOf are the parameters of a row as a note of what was changed has them. If they are from before the codec, they are not noted in plain text.
+func (j *Jobs) paramsOf(row *record.Listed) any {
+	if j.codec == nil || isEncoded(row.Params) {
+		return row.Params
+	}
+	text, err := seal(j.codec, row.Params, CodecValue{Column: ColumnParams, JobType: row.JobType, Key: row.Key})
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// eachEncoded calls a function with jobs and with the parameters as these are stored: a codec may bind them to the type and the key of a job. So
+// with a codec, jobs that are named by their ids are read first. If jobs are in flight, the others are changed all the same.
+func (j *Jobs) eachEncoded(ctx context.Context, ex Executor, which Selector, params any, do func(Selector, string) error) error {
+	plain, err := marshal(params)
+	if err != nil {
+		return err
+	}
+	if j == nil || j.codec == nil || which.check() != nil || which.byKey {
+		text, err := stored(plain, j.codecOrNone(), CodecValue{Column: ColumnParams, JobType: which.jobType, Key: which.key})
+		if err != nil {
+			return err
+		}
+		return do(which, text)
+	}
+	st, err := j.through(ex)
+	if err != nil {
+		return err
+	}
+	var inFlight error
+	for some := range slices.Chunk(which.ids, steerRowsMax) {
+		rows, err := st.List(ctx, record.Filter{IDs: some, OmitLong: true}, len(some))
+		if err != nil {
+			return err
+		}
+		alike := map[CodecValue][]uint64{}
+		for i := range rows {
+			of := CodecValue{Column: ColumnParams, JobType: rows[i].JobType, Key: rows[i].Key}
+			alike[of] = append(alike[of], rows[i].ID)
+		}
+		for of, ids := range alike {
+			text, err := stored(plain, j.codec, of)
+			if err == nil {
+				err = do(ID(ids...), text)
+			}
+			if errors.Is(err, ErrInFlight) {
+				inFlight = err
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return inFlight
 }
 
 // SetPriority gives jobs that are not done another [Priority], and returns how many. For a job that is running, it
@@ -189,23 +246,28 @@ type Retried struct {
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
 // are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it. A job that was added with a uniqueness
 // is unique again, whatever became of its key meanwhile. If a handler still has a job that was cancelled a moment ago, the job runs again when
-// that handler has ended, or after some ten seconds.
+// that handler has ended, or after some ten seconds. A job with an end in time has none any more, see [Expires].
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Selector) (Retried, error) {
-	return j.retry(ctx, ex, which, retrying)
+	all, err := j.retry(ctx, ex, which, retrying)
+	return all, steerErr("retry", which, err)
 }
 
-// RetryWith is [Jobs.Retry] with other parameters, stored like [AddModelJob.JobParams]: a job never runs again with the old ones.
-func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, params any) (Retried, error) {
-	text, err := encode(params)
-	if err != nil {
-		return Retried{}, steerErr("retry", which, err)
-	}
-	return j.retry(ctx, ex, which, rerun{
-		note{verb: "retry", state: store.GivenUp, after: text, of: func(row *record.Listed) any { return row.Params }},
-		func(st *record.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
-			return st.RetryWith(ctx, ids, text)
-		},
+// RetryWith is [Jobs.Retry] with other parameters, stored like [AddModelJob.JobParams]: a job never runs again with the old ones. For a job
+// that has done a [Step], say what becomes of that: [KeepSteps] or [FromStart]. If nothing is said, the cause of the error is [ErrHasSteps].
+func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, params any, steps ...RetryOption) (Retried, error) {
+	var all Retried
+	err := j.eachEncoded(ctx, ex, which, params, func(which Selector, text string) error {
+		some, err := j.retry(ctx, ex, which, rerun{
+			note{verb: "retry", state: store.GivenUp, after: text, of: j.paramsOf},
+			func(st *record.Store, ctx context.Context, ids []uint64) (int, []uint64, error) {
+				return retryWith(ctx, st, ids, text, steps)
+			},
+		})
+		all.Jobs += some.Jobs
+		all.Taken = append(all.Taken, some.Taken...)
+		return err
 	})
+	return all, steerErr("retry", which, err)
 }
 
 // rerun is a way to have jobs run again.
@@ -229,7 +291,7 @@ func (j *Jobs) retry(ctx context.Context, ex Executor, which Selector, how rerun
 	if err == nil {
 		err = retryAll(ctx, st, ids, how, &all)
 	}
-	return all, steerErr("retry", which, err)
+	return all, err
 }
 
 func retryAll(ctx context.Context, st *record.Store, ids []uint64, how rerun, all *Retried) error {

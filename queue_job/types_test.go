@@ -14,8 +14,9 @@ import (
 func everySetting() *Config {
 	return &Config{
 		JobType: 7, ServiceName: "mail", TablePrefix: "shop_",
-		NeedRetry: true, MaxRetries: 3, WaitTime: 90 * time.Second, LostLimit: 5, Timeout: time.Minute,
-		WorkerPoolCapacity: 12, WorkerExpirySecond: 61, RatePerSecond: 0.5, RateBurst: 4, MaxPerKey: 2, OrderedByKey: true,
+		NeedRetry: true, MaxRetries: 3, WaitTime: 90 * time.Second, LostLimit: 5, Timeout: time.Minute, StrictParams: true, KeepLog: true,
+		WorkerPoolCapacity: 12, WorkerExpirySecond: 61, RatePerSecond: 0.5, RateBurst: 4, MaxPerKey: 2, OrderedByKey: true, FairByGroup: true,
+		RatePerKey: 2.5, BurstPerKey: 3,
 		FirstPullDay: -1, QueueMaxSize: 100, LoadLimit: 50, BatchSize: 10, BatchWait: time.Second, ScheduleCatchUp: 9,
 		Shards: 4, DormantAfter: time.Hour, LockSecond: 20, MinLockSecond: 3,
 	}
@@ -49,7 +50,7 @@ func TestWhatIsToldOfATypeIsReadAgain(t *testing.T) {
 			break
 		}
 	}
-	if all := maps.Collect(got.Settings()); len(all) != 21 || list[2] != "WaitTime 1m30s" {
+	if all := maps.Collect(got.Settings()); len(all) != 26 || list[2] != "WaitTime 1m30s" {
 		t.Errorf("settings: %v, the first %v", all, list)
 	}
 	if got.Retention != keeps {

@@ -59,7 +59,7 @@ func TestParametersThatJSONWouldChangeAreRefusedWithTheirPlace(t *testing.T) {
 		"job parameters are not UTF-8, as JSON itself": JSON(`"` + bad + `"`),
 	} {
 		where, _, _ = strings.Cut(where, ", as")
-		if text, err := encode(value); err == nil || !strings.Contains(err.Error(), where) {
+		if text, err := marshal(value); err == nil || !strings.Contains(err.Error(), where) {
 			t.Errorf("%#v: %s, %v; want: %s", value, text, err, where)
 		}
 	}
@@ -71,7 +71,7 @@ func TestParametersThatJSONWouldChangeAreRefusedWithTheirPlace(t *testing.T) {
 			Raw    JSON
 		}{bad, `"\ufffd"`},
 	} {
-		if _, err := encode(value); err != nil {
+		if _, err := marshal(value); err != nil {
 			t.Errorf("%#v: %v", value, err)
 		}
 	}
@@ -88,7 +88,7 @@ func TestTextsComeBackAsTheyWereAddedOrAreRefused(t *testing.T) {
 			text.WriteString(pieces[dice.IntN(len(pieces))])
 		}
 		value := map[string]string{text.String(): text.String()}
-		encoded, err := encode(value)
+		encoded, err := marshal(value)
 		if valid := utf8.ValidString(text.String()); valid != (err == nil) {
 			t.Fatalf("%q: %s, %v", text.String(), encoded, err)
 		}

@@ -46,11 +46,18 @@ var rules = []rule{
 	{"HandleBatchFunc", func(c *Config) error {
 		return when(c.HandleJobFunc != nil && c.inBatches(), "is set, and HandleJobFunc too; use one of them")
 	}},
+	{"GroupWeight", func(c *Config) error {
+		return when(c.GroupWeight != nil && !c.FairByGroup, "is set, and FairByGroup is false; set FairByGroup to true, or GroupWeight to nil")
+	}},
 	{"Middleware", func(c *Config) error {
 		return when(c.inBatches() && len(c.Middleware) > 0, "wraps HandleJobFunc, and there is a HandleBatchFunc; use BatchMiddleware")
 	}},
 	{"BatchMiddleware", func(c *Config) error {
 		return when(!c.inBatches() && len(c.BatchMiddleware) > 0, "wraps HandleBatchFunc, and there is none; use Middleware")
+	}},
+	{"KeepLog", func(c *Config) error {
+		return when(c.KeepLog && c.inBatches(), "is true, and the jobs of a HandleBatchFunc share one context, so nobody knows which of them a line "+
+			"is about; use HandleJobFunc, or set KeepLog to false")
 	}},
 	{"BatchSize", within(func(c *Config) int { return c.BatchSize }, 0, batchSizeMax,
 		"use 1 to %d, or 0 for the default of %d", batchSizeMax, defaults.BatchSize)},
@@ -61,11 +68,7 @@ var rules = []rule{
 	{"BatchWait", func(c *Config) error {
 		return when(c.BatchWait > 0 && !c.inBatches(), "is %v, and "+noBatches, c.BatchWait)
 	}},
-	{"RatePerSecond", func(c *Config) error {
-		r := c.RatePerSecond
-		return when(!(r >= 0) || r > rateMax || r > 0 && r < rateMin,
-			"is %v; use %v to %v jobs a second, or 0 for no limit", r, rateMin, float64(rateMax))
-	}},
+	{"RatePerSecond", aRate(func(c *Config) float64 { return c.RatePerSecond })},
 	{"RateBurst", within(func(c *Config) int { return c.RateBurst }, 0, math.MaxInt, "use 1 or more, or 0 for the default")},
 	{"RateBurst", func(c *Config) error {
 		return when(c.RateBurst > 0 && c.RatePerSecond == 0, "is %d without a rate; use 0, or give RatePerSecond a value too", c.RateBurst)
@@ -90,6 +93,11 @@ var rules = []rule{
 	{"MaxPerKey", within(func(c *Config) int { return c.MaxPerKey }, 0, math.MaxInt, "use 1 or more, or 0 for no limit")},
 	{"MaxPerKey", func(c *Config) error {
 		return when(c.OrderedByKey && c.MaxPerKey > 1, "is %d, and OrderedByKey runs one job of a key at a time; use 0 or 1", c.MaxPerKey)
+	}},
+	{"RatePerKey", aRate(func(c *Config) float64 { return c.RatePerKey })},
+	{"BurstPerKey", within(func(c *Config) int { return c.BurstPerKey }, 0, burstPerKeyMax, "use 1 to %d, or 0 for the default", burstPerKeyMax)},
+	{"BurstPerKey", func(c *Config) error {
+		return when(c.BurstPerKey > 0 && c.RatePerKey == 0, "is %d without a rate; use 0, or give RatePerKey a value too", c.BurstPerKey)
 	}},
 	{"Middleware", func(c *Config) error {
 		return when(slices.ContainsFunc(c.Middleware, func(m Middleware) bool { return m == nil }), hasNil)
@@ -116,7 +124,7 @@ var rules = []rule{
 		return when(c.Schedule != nil && isNilPointer(c.Schedule), "is a nil pointer; set it to a schedule, or leave the field alone")
 	}},
 	{"ScheduleParams", func(c *Config) error {
-		_, err := encode(c.ScheduleParams)
+		_, err := encode(c.ScheduleParams, nil, CodecValue{})
 		return when(err != nil, "%w; use what fits as JSON", err)
 	}},
 	{"ScheduleCatchUp", within(func(c *Config) int { return c.ScheduleCatchUp }, -1, scheduleCatchUpMax,
@@ -178,6 +186,7 @@ const (
 	batchSizeMax     = 1000 // rows of one mark
 	batchWaitMax     = time.Minute
 	rateMin, rateMax = 0.0001, 1_000_000 // one in three hours; more than a process can start
+	burstPerKeyMax   = 100_000
 )
 
 func (c *Config) inBatches() bool { return c.HandleBatchFunc != nil }
@@ -187,6 +196,15 @@ func within[N cmp.Ordered](of func(*Config) N, least, most N, remedy string, arg
 	return func(c *Config) error {
 		n := of(c)
 		return when(n < least || n > most, "is %v; %w", n, fmt.Errorf(remedy, args...))
+	}
+}
+
+// aRate refuses what is no rate.
+func aRate(of func(*Config) float64) func(*Config) error {
+	return func(c *Config) error {
+		r := of(c)
+		return when(!(r >= 0) || r > rateMax || r > 0 && r < rateMin,
+			"is %v; use %v to %v jobs a second, or 0 for no limit", r, rateMin, float64(rateMax))
 	}
 }
 

@@ -11,8 +11,8 @@
 //
 // Nothing runs in the background: [Queue.RunOne] runs one job and [Queue.RunDue] all jobs that are due, in the goroutine
 // that calls them. The code that decides what becomes of a job is the same as in production, and so are the statements
-// that write it: status, retries, waits and the log table. Jobs of a key keep their order, and a handler of several jobs
-// gets them in one call.
+// that write it: status, retries, waits and the log table. Jobs of a key keep their order, a handler of several jobs
+// gets them in one call, and with FairByGroup the groups take turns, by their weights, among the first thousand jobs that are due.
 //
 // There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
 // ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] and no

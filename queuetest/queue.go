@@ -48,6 +48,7 @@ type Queue struct {
 	advanced *atomic.Int64 // nanoseconds
 	before   uint64        // jobs with larger ids were added by the test
 	configs  []queue_job.Config
+	codec    queue_job.Codec // nil: none
 	stepper  *engine.Stepper // nil: nothing is handled
 }
 
@@ -76,7 +77,8 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	prefix := fmt.Sprintf("qt%x_", rand.Uint64())
 	t.Cleanup(func() {
 		for _, table := range []string{"async_job_tab", "shedlock_tab",
-			"async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab"} {
+			"async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab",
+			"async_job_step_tab", "async_job_schedule_tab"} {
 			if _, err := db.Exec("DROP TABLE IF EXISTS " + prefix + table); err != nil {
 				t.Fatalf("queuetest: %v", err)
 			}
@@ -124,6 +126,9 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if slices.ContainsFunc(q.configs, func(other queue_job.Config) bool { return other.JobType == cfg.JobType }) {
 			q.t.Fatalf("queuetest: job type %d has a configuration already; give each type one", cfg.JobType)
 		}
+		if q.codec != nil {
+			cfg = bridge.QueueJob.WithCodec(cfg, q.codec)
+		}
 		q.configs = append(q.configs, bridge.QueueJob.WithDefaults(forSteps(cfg)))
 	}
 	if q.stepper != nil {
@@ -141,9 +146,21 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 	q.must(q.stepper.Schedule(q.ctx))
 }
 
+// Encode has a codec encode what is stored of jobs, as [queue_job.WithCodec] and the Runner's option do: q.Jobs is opened anew. Call it before
+// [Queue.Handle], so pass New no configurations. Messages of the test have parameters decoded.
+func (q *Queue) Encode(codec queue_job.Codec) {
+	q.t.Helper()
+	if len(q.configs) > 0 {
+		q.t.Fatalf("queuetest: Encode comes after Handle; pass New, Wrap or Apart no configurations, and call Handle after Encode")
+	}
+	jobs, err := queue_job.Open(q.DB, queue_job.WithClock(q.Now), queue_job.WithTablePrefix(q.TablePrefix), queue_job.WithCodec(codec))
+	q.must(err)
+	q.Jobs, q.codec = jobs, codec
+}
+
 // forSteps takes out of a configuration the settings that keep jobs waiting.
 func forSteps(cfg queue_job.Config) queue_job.Config {
-	cfg.FirstPullDay, cfg.RatePerSecond, cfg.RateBurst, cfg.BatchWait = -1, 0, 0, 0
+	cfg.FirstPullDay, cfg.BatchWait, cfg.RatePerSecond, cfg.RateBurst, cfg.RatePerKey, cfg.BurstPerKey = -1, 0, 0, 0, 0, 0
 	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
 	return cfg
 }

@@ -556,6 +556,24 @@ func TestJobsOfAKeyKeepTheirOrder(t *testing.T) {
 	}
 }
 
+func TestGroupsTakeTurnsByTheirWeights(t *testing.T) {
+	var ran []string
+	cfg := handled(func(job *queue_job.Job) error {
+		ran = append(ran, job.Group)
+		return nil
+	})
+	cfg.FairByGroup, cfg.GroupWeight = true, func(group string) float64 { return map[string]float64{"gold": 2}[group] + 1 }
+	q := queuetest.New(t, cfg)
+	for _, group := range []string{"iron", "iron", "iron", "gold", "gold", "gold", "gold"} {
+		add(t, q, queue_job.AddModelJob{Group: group})
+	}
+	add(t, q, queue_job.AddModelJob{Group: "iron", Priority: queue_job.PriorityHigh})
+	q.RunDue()
+	if want := []string{"iron", "gold", "gold", "iron", "gold", "gold", "iron", "iron"}; !slices.Equal(ran, want) {
+		t.Errorf("%v ran, want %v", ran, want)
+	}
+}
+
 func TestWrapCountsOnlyWhatTheTestAdds(t *testing.T) {
 	first := queuetest.New(t)
 	old := add(t, first, queue_job.AddModelJob{})
@@ -648,5 +666,23 @@ func TestAHandlerMayRunAnotherJobOfItsTypeWhateverTheCapacity(t *testing.T) {
 	inner = add(t, q, queue_job.AddModelJob{JobParams: 1})
 	if run := q.RunOne(outer); run.Status != queue_job.JobStatusSuccess || !slices.Equal(ran, []uint64{outer, inner}) {
 		t.Errorf("the outer job is %v, and jobs %v have run, want %v", run.Status, ran, []uint64{outer, inner})
+	}
+}
+
+func TestTheEndOfAJobComesWithTheTestsClock(t *testing.T) {
+	ran := 0
+	q := queuetest.New(t, queue_job.Config{JobType: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error {
+		ran++
+		return nil
+	}})
+	add(t, q, queue_job.AddModelJob{ExpiresAfter: 10 * time.Minute})
+	q.Advance(9 * time.Minute)
+	if runs := q.RunDue(); ran != 1 || len(runs) != 1 || runs[0].Status != queue_job.JobStatusSuccess {
+		t.Fatalf("before its end: %+v", runs)
+	}
+	add(t, q, queue_job.AddModelJob{ExpiresAfter: 10 * time.Minute})
+	q.Advance(11 * time.Minute)
+	if runs := q.RunDue(); ran != 1 || len(runs) != 1 || runs[0].Status != queue_job.JobStatusCancelled || !strings.HasPrefix(runs[0].Error, "expired: ") {
+		t.Fatalf("after its end: %+v", runs)
 	}
 }

@@ -20,7 +20,8 @@ const (
 	runsOfOneMax = 100
 )
 
-// RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due. It also runs jobs
+// RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due, or by turns of their groups if
+// the type has FairByGroup. It also runs jobs
 // that are added while it runs, and jobs that are to run again at once. It returns the runs in their order. If a job
 // runs a hundred times because it always asks to run again at once, the test fails.
 func (q *Queue) RunDue() (runs []Run) {

@@ -10,7 +10,7 @@ import (
 // contract are the tables with their columns and, behind the bar, their indexes. The first columns are the columns of
 // tables that existed before, in their order.
 const contract = `
-async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params | async_job_due async_job_key async_job_group
+async_job_tab: id params job_type job_status start_time create_time update_time term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group steps long_params | async_job_due async_job_key async_job_group
 shedlock_tab: lock_name lock_until locked_at locked_by term running layout |
 async_job_log_tab: job_id attempt term outcome error started finished instance |
 async_job_type_tab: job_type paused_at cron_at cron_spec layout name settings told_at workers rate paused_until | async_job_type_paused async_job_type_layout async_job_type_workers async_job_type_rate
@@ -18,6 +18,8 @@ async_job_now_tab: lock_name term told_at state |
 async_job_stat_tab: job_type begins_at lock_name term seconds counted state |
 async_job_lease_log_tab: lock_name term holder taken_at ended_at how | async_job_ended
 async_job_act_tab: id acted_at actor verb why job_type jobs first_job last_job detail operation state reached last_id changed skipped worker touched_at | async_job_act_job async_job_act_state async_job_act_type
+async_job_step_tab: job_id kind name created attempt term ended_at until_at step_value |
+async_job_schedule_tab: name spec job_type params settings catch_up revision paused_at reached_at next_at last_at last_job put_at | async_job_schedule_next
 `
 
 func tablesOf(t *testing.T, file string) []*table {
@@ -71,7 +73,7 @@ func TestWhatAnOlderTableLacksIsReadOffTheFilesLine(t *testing.T) {
 		if got := absent(jobs.indexes, []string{"PRIMARY", "async_job_key", "async_job_group"}); len(got) != 1 || got[0].add != want {
 			t.Errorf("%s: %v", file, got)
 		}
-		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred", "meta", "job_group", "long_params"})
+		missing := absent(jobs.columns, []string{"ID", "Params", "job_type", "job_status", "start_time", "create_time", "update_time", "term", "attempts", "lost", "job_key", "unique_in", "priority", "max_retries", "changes", "progress", "result", "deferred", "meta", "job_group", "steps", "long_params"})
 		if len(missing) != 1 || missing[0].name != "retries" || !strings.HasPrefix(missing[0].add, "ALTER TABLE async_job_tab ADD COLUMN retries     int NOT NULL DEFAULT 0") {
 			t.Errorf("%s: %v", file, missing)
 		}

@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   deferred    int NOT NULL DEFAULT 0 COMMENT 'of attempts: runs that ended with Defer, and do not count',
   meta        text COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'JSON object of texts that go with the job: a trace, a tenant',
   job_group   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what order, limits and shards go by; NULL: job_key',
+  steps       int DEFAULT NULL COMMENT 'how many steps were recorded in a transaction of the handler; NULL: none',
   long_params mediumtext COLLATE utf8mb4_unicode_ci DEFAULT NULL COMMENT 'the parameters, if params has no room for them and says: see long_params',
   PRIMARY KEY (id),
   KEY async_job_due (job_type, job_status, priority, start_time, id),
@@ -138,3 +139,37 @@ CREATE TABLE IF NOT EXISTS async_job_act_tab (
   KEY async_job_act_state (state),
   KEY async_job_act_type (job_type)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
+
+-- What the handlers of jobs need not do again: one row per step of a job that has run, and per time that it sleeps to. And one
+-- row per run whose log lines are kept, of kind 16, which no handler reads.
+CREATE TABLE IF NOT EXISTS async_job_step_tab (
+  job_id     bigint unsigned NOT NULL,
+  kind       smallint NOT NULL COMMENT '0: a step, 1: a sleep, 2: a signal',
+  name       varchar(128) COLLATE utf8mb4_bin NOT NULL,
+  created    bigint NOT NULL COMMENT 'create_time of the job; a row with another one is of a job that had this id before',
+  attempt    int NOT NULL COMMENT 'of the run that has recorded it, as in async_job_tab.attempts',
+  term       bigint NOT NULL COMMENT 'of that run',
+  ended_at   bigint NOT NULL COMMENT 'when it was recorded, unix milliseconds; 0: of a signal, which is waited for',
+  until_at   bigint DEFAULT NULL COMMENT 'of a sleep, or of the wait for a signal: when it ends, unix milliseconds',
+  step_value mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what the step has returned, as JSON; NULL: it could not be stored',
+  PRIMARY KEY (job_id, kind, name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+-- One row per schedule that was put with Jobs.PutSchedule.
+CREATE TABLE IF NOT EXISTS async_job_schedule_tab (
+  name       varchar(100) COLLATE utf8mb4_bin NOT NULL COMMENT 'of the schedule',
+  spec       varchar(255) COLLATE utf8mb4_bin NOT NULL COMMENT 'its times, as a crontab has them',
+  job_type   int NOT NULL COMMENT 'of the jobs that it adds',
+  params     mediumtext COLLATE utf8mb4_bin NOT NULL COMMENT 'the parameters of these jobs',
+  settings   text COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'what else these jobs have, as JSON',
+  catch_up   int NOT NULL DEFAULT 1 COMMENT 'so many of the times that have passed without a job get one, at most',
+  revision   bigint NOT NULL DEFAULT 1 COMMENT 'grows with every change by people',
+  paused_at  int unsigned DEFAULT NULL COMMENT 'unix seconds; NULL: it runs',
+  reached_at int unsigned NOT NULL COMMENT 'up to when its times have their jobs, unix seconds',
+  next_at    int unsigned DEFAULT NULL COMMENT 'its next time, unix seconds; 0: to be reckoned, NULL: there is none',
+  last_at    int unsigned DEFAULT NULL COMMENT 'the time that got a job last, unix seconds',
+  last_job   bigint unsigned DEFAULT NULL COMMENT 'that job',
+  put_at     int unsigned NOT NULL COMMENT 'when somebody put it last, unix seconds',
+  PRIMARY KEY (name),
+  KEY async_job_schedule_next (next_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -59,8 +59,9 @@ var folderOf = map[string]string{MySQL: "mysql", MariaDB: "mysql", TiDB: "mysql"
 // afterwards finds nothing to do. On MySQL and MariaDB, the first file makes the tables of the original library, so a database that
 // has them already begins with it too: it leaves them as they are. The tables have no prefix.
 //
-// A file has several statements: on MySQL and MariaDB, golang-migrate needs multiStatements=true in its DSN. Beside migrations of your own, it
-// needs a table of its own, as by x-migrations-table=queue_migrations.
+// A file has several statements. With a mysql:// URL, golang-migrate sends them so; the DSN of a *sql.DB that you pass to it needs
+// multiStatements=true. Beside migrations of your own, it needs a table of its own, as by x-migrations-table=queue_migrations. Atlas reads the
+// files as a directory in the format of golang-migrate. goose refuses them: there, call Migrate from a migration in Go, which is one line.
 func Migrations(database string) (fs.FS, error) {
 	if err := known(database); err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS async_job_tab (
   deferred    int NOT NULL DEFAULT 0,
   meta        varchar(1024) DEFAULT NULL,
   job_group   varchar(128) DEFAULT NULL,
+  steps       int DEFAULT NULL,
   long_params text DEFAULT NULL
 );
 
@@ -132,3 +133,34 @@ CREATE INDEX IF NOT EXISTS async_job_act_job ON async_job_act_tab (last_job);
 CREATE INDEX IF NOT EXISTS async_job_act_state ON async_job_act_tab (state);
 
 CREATE INDEX IF NOT EXISTS async_job_act_type ON async_job_act_tab (job_type) WHERE job_type IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS async_job_step_tab (
+  job_id     bigint NOT NULL,
+  kind       smallint NOT NULL,
+  name       varchar(128) NOT NULL,
+  created    bigint NOT NULL,
+  attempt    int NOT NULL,
+  term       bigint NOT NULL,
+  ended_at   bigint NOT NULL,
+  until_at   bigint DEFAULT NULL,
+  step_value text DEFAULT NULL,
+  PRIMARY KEY (job_id, kind, name)
+);
+
+CREATE TABLE IF NOT EXISTS async_job_schedule_tab (
+  name       varchar(100) PRIMARY KEY,
+  spec       varchar(255) NOT NULL,
+  job_type   int NOT NULL,
+  params     text NOT NULL,
+  settings   text DEFAULT NULL,
+  catch_up   int NOT NULL DEFAULT 1,
+  revision   bigint NOT NULL DEFAULT 1,
+  paused_at  bigint DEFAULT NULL,
+  reached_at bigint NOT NULL,
+  next_at    bigint DEFAULT NULL,
+  last_at    bigint DEFAULT NULL,
+  last_job   bigint DEFAULT NULL,
+  put_at     bigint NOT NULL
+);
+
+CREATE INDEX IF NOT EXISTS async_job_schedule_next ON async_job_schedule_tab (next_at);

@@ -51,6 +51,16 @@ var moments = map[string]moment{
 	},
 	"async_job_log_tab.started":  {writes: "the holder, by its estimate of the database's clock", compares: "nobody; it is shown"},
 	"async_job_log_tab.finished": {writes: "the holder, by its estimate of the database's clock", compares: "nobody; it is shown, and the last hour's errors are those of it"},
+	"async_job_step_tab.created": {
+		writes: "whoever wrote the job's create_time", compares: "the reads of steps, with the job's create_time; both stay as they are",
+	},
+	"async_job_step_tab.ended_at": {
+		writes: "the holder, by its estimate of the database's clock, and whoever sends a signal, by the database's", compares: "nobody; it is shown",
+	},
+	"async_job_step_tab.until_at": {
+		writes: "the holder, by its estimate of the database's clock", compares: "the holder of a later run, by its own estimate, and whoever sends a signal, by the database's clock",
+		ahead: "the job sleeps, or waits for a signal, for that much longer", behind: "the sleep or the wait ends that much earlier",
+	},
 	"async_job_type_tab.paused_at": {
 		writes: "the database", compares: "paused_until: an end before it is not of this pause",
 		ahead: "PauseUntil writes both anew if the end is earlier", behind: "the pause seems to last for longer",
@@ -88,13 +98,27 @@ var moments = map[string]moment{
 		ahead: "the worker counts as gone; if it lives, it finds that it is the worker no more", behind: "likewise",
 		tests: []string{"TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead"},
 	},
+	"async_job_schedule_tab.paused_at": {writes: "the database", compares: "nobody; it is shown"},
+	"async_job_schedule_tab.put_at":    {writes: "the database", compares: "nobody; it is shown"},
+	"async_job_schedule_tab.last_at":   {writes: "the holder: a time of the schedule", compares: "nobody; it is shown"},
+	"async_job_schedule_tab.reached_at": {
+		writes: "the database, and the holder: a time of the schedule", compares: "the schedule",
+		ahead: "the schedule would stand still; it is mended if both clocks say so", behind: "times come again, and their jobs' keys are taken",
+		tests: []string{"TestASchedulesRowGoesOnAfterTheClockWasAhead"},
+	},
+	"async_job_schedule_tab.next_at": {
+		writes: "the holder: a time of the schedule", compares: "the look for schedules whose time has come",
+		ahead: "it lies behind reached_at, which is mended", behind: "the look finds the row early, and reckons the time anew",
+		tests: []string{"TestASchedulesRowGoesOnAfterTheClockWasAhead"},
+	},
 }
 
 // noMoments are the columns that hold no time.
 const noMoments = `
 id params job_type job_status term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params
 lock_name locked_by running layout job_id attempt outcome error instance cron_spec name settings workers rate state seconds counted holder how
-actor verb why jobs first_job last_job detail operation reached last_id changed skipped worker`
+actor verb why jobs first_job last_job detail operation reached last_id changed skipped worker steps kind step_value
+spec catch_up revision last_job`
 
 func TestEachColumnOfTimeIsJudgedForAClockThatWasAheadOrBehind(t *testing.T) {
 	others, judged := strings.Fields(noMoments), map[string]bool{}

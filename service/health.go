@@ -51,7 +51,7 @@ var errStarting = errors.New("the service is starting: it waits for its database
 // write for ten seconds. Anybody may ask, so what the driver says, which may have the database's address, is in the log.
 func (s *Service) Ready() error {
 	switch {
-	case s.leaving.Load():
+	case s.leaving.Err() != nil:
 		return errors.New("the service is about to stop")
 	case s.handler.Load() == nil:
 		return errStarting

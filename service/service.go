@@ -82,7 +82,8 @@ type Service struct {
 	sender   *deliver.Deliverer       // nil: without delivery
 	intake   *intake.Intake
 	handler  atomic.Pointer[http.Handler] // nil: it has not started
-	leaving  atomic.Bool
+	leaving  context.Context              // ends with Leave
+	leave    context.CancelFunc
 	red      atomic.Bool           // readiness is, and the log knows why
 	refused  atomic.Pointer[error] // why the database takes no writes; nil: it does, or the runner would know
 	endLooks func()                // ends the loops that look, and waits for them; nil: there are none
@@ -109,6 +110,7 @@ func New(cfg Config) (*Service, error) {
 	cfg.Deliver.Guard = cmp.Or(cfg.Deliver.Guard, &Guard{})
 	cfg.Retention = retentionOf(cfg.Retention)
 	s := &Service{cfg: cfg, served: map[int32]bool{}, began: time.Now()}
+	s.leaving, s.leave = context.WithCancel(context.Background())
 	if cfg.WithoutDelivery {
 		return s, nil
 	}
@@ -173,7 +175,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		looks.Go(func() { s.tryWrites(looking) })
 	}
 	parts := api.Parts{DB: s.cfg.DB, Jobs: s.jobs, Tables: s.tables,
-		Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log}
+		Topics: s.topics, Intake: s.intake, CheckURL: s.cfg.Deliver.Guard.Check, Aliases: s.cfg.Aliases, Log: s.cfg.Log,
+		Leaving: s.leaving}
 	if s.sender != nil {
 		parts.Destinations = s.sender.Destinations
 	}
@@ -260,8 +263,9 @@ func (s *Service) addUnique(ctx context.Context, job queue_job.AddModelJob) erro
 	return err
 }
 
-// Leave turns readiness red, so that no more requests are sent here. Requests that come all the same are answered.
-func (s *Service) Leave() { s.leaving.Store(true) }
+// Leave turns readiness red, so that no more requests are sent here. Requests that come all the same are answered, and those that wait for the end of
+// a task are answered at once.
+func (s *Service) Leave() { s.leave() }
 
 // Stop ends what was started: first what has come in is committed, then the callbacks that run end. Close the listener before; what
 // comes in later is answered with 503. If ctx ends first, callbacks are cut off and will be sent again. Stop may be called twice.

@@ -331,8 +331,7 @@ func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 // An application may have a job locked when the operation comes to it, and then commit what takes the job out of the filter.
 func TestAnOperationLeavesAJobThatIsNotInItsFilterAnyMore(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		ctx := asMary(t.Context())
 		add(t, d.DB, 3, 0)
 		moved := idsWhere(t, d, "1 = 1")[1]

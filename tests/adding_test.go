@@ -172,8 +172,7 @@ func TestADuplicateLeavesTheTransactionWhole(t *testing.T) {
 // The transaction's picture of the table is older than the job that it must not duplicate.
 func TestADuplicateIsFoundHoweverOldTheTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		old := addOne(t, jobs, d.DB, queue_job.UniqueKey("done", queue_job.UniqueWhilePending))
 		tx := begin(t, d.DB)
@@ -295,8 +294,7 @@ func TestAJobIsAddedAndSteeredInSpiteOfADeadlockUnlessTheTransactionIsTheCallers
 		"mysql": &mysql.MySQLError{Number: 1213, SQLState: [5]byte([]byte("40001")), Message: "Deadlock found when trying to get lock"},
 		"pgx":   &pgconn.PgError{Code: "40P01", Message: "deadlock detected"},
 	}
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs, times, deadlock := open(t, d.DB), 3, deadlocks[d.Driver]
 		key := queue_job.UniqueKey("k", queue_job.UniqueWhilePending)
 		added, err := jobs.AddUnique(t.Context(), unluckyPool{unlucky{d.DB, deadlock, &times}, d.DB}, theJob.With(key))
@@ -412,8 +410,7 @@ func TestManyJobsAreAddedInFewStatementsAndTheirIdsAreInOrder(t *testing.T) {
 
 func TestManyJobsHaveTheRightIdsWhateverTheStepBetweenIds(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		conn, err := d.DB.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -628,6 +625,53 @@ func TestAJobThatAnOlderProgramCannotReadIsRetriedUntilANewerOneRunsIt(t *testin
 			}
 			awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_status = 1", id)
 			stop(t, next)
+		}
+	})
+}
+
+type renamedGreeting struct {
+	Name  string
+	Often int // was called Times
+}
+
+func TestARenamedFieldIsNoticedIfATypeIsStrict(t *testing.T) {
+	t.Parallel()
+	before, after := queue_job.Define[greeting](1, "hello"), queue_job.Define[renamedGreeting](1, "hello")
+	retries := queue_job.Retries(1000, queue_job.Waits(time.Second))
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		for _, cfg := range []queue_job.Config{
+			after.Handle(func(context.Context, *queue_job.Job, renamedGreeting) error { return nil }, retries, queue_job.StrictParams()),
+			after.HandleBatch(func(context.Context, []queue_job.Typed[renamedGreeting]) error { return nil }, retries, queue_job.StrictParams()),
+		} {
+			execute(t, d.DB, "DELETE FROM async_job_tab")
+			strict := newRunner(t, d.DB, cfg)
+			if err := strict.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			id, err := before.Add(t.Context(), open(t, d.DB), d.DB, greeting{"Anna", 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, 1, "SELECT CASE WHEN COUNT(*) > 0 THEN 1 ELSE 0 END FROM async_job_log_tab WHERE job_id = ? AND outcome = 'retry' AND error LIKE '%hello%unknown field%Times%'", id)
+			known, err := after.Add(t.Context(), open(t, d.DB), d.DB, renamedGreeting{"Berta", 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE id = ? AND job_status = 1 AND attempts = 1", known)
+			stop(t, strict)
+
+			got := make(chan renamedGreeting, 1)
+			lax := newRunner(t, d.DB, after.Handle(func(_ context.Context, _ *queue_job.Job, g renamedGreeting) error {
+				got <- g
+				return nil
+			}))
+			if err := lax.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if g := <-got; g != (renamedGreeting{"Anna", 0}) {
+				t.Errorf("a type that is not strict got %+v", g)
+			}
+			stop(t, lax)
 		}
 	})
 }

@@ -287,8 +287,7 @@ func TestAJobThatWaitsIsReplacedAndOneThatRunsOrIsDoneIsNot(t *testing.T) {
 // A transaction may have looked at the table before the jobs were marked. What it has seen says nothing of whether they wait.
 func TestAJobThatIsInFlightIsNotSaidToBeReplaced(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		list := uniqueJobs(3, queue_job.UniqueWhilePending, queue_job.ReplaceWaiting())
 		old, err := jobs.AddMany(t.Context(), d.DB, list)

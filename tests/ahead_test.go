@@ -289,8 +289,7 @@ CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
 
 func TestAfterTheClockWasADayAheadForThreeSecondsNothingStandsStillAndNothingIsGone(t *testing.T) {
 	t.Parallel()
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		execute(t, d.DB, setClocks)
 		db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"search_path": "public, pg_catalog"}))
 		set := func(off time.Duration) {

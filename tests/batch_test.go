@@ -6,17 +6,13 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/store"
-	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
 // Business code goes on with its own rows while a batch is written, in the isolation level that servers have by default.
 func TestABatchOfIdsLocksNoRowButItsOwn(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		if err := schema.Migrate(t.Context(), d.DB); err != nil {
-			t.Fatal(err)
-		}
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		const rows, last = 100, 80
 		add(t, d.DB, rows, 0)
 		all := idsOf(t, d.DB, rows)

@@ -137,7 +137,7 @@ func TestMissingTablesAreSaidWithTheRemedy(t *testing.T) {
 		execute(t, d.DB, "ALTER TABLE async_job_tab DROP COLUMN progress")
 		_, err = jobs.List(t.Context(), d.DB, queue_job.Filter{})
 		says("List without a column", err)
-		for _, table := range []string{"async_job_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "shedlock_tab"} {
+		for _, table := range []string{"async_job_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab", "shedlock_tab"} {
 			execute(t, d.DB, "DROP TABLE "+table)
 		}
 		for what, verb := range verbs(t.Context(), jobs, d.DB, queue_job.ID(1)) {

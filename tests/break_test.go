@@ -98,7 +98,6 @@ func TestALockedLeaseCostsNoOtherLease(t *testing.T) {
 	t.Parallel()
 	long(t)
 	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
 		jobs := open(t, d.DB)
 		began, over := make(chan struct{}, 10), make(chan struct{})
 		config := func(jobType int32) queue_job.Config {
@@ -149,7 +148,6 @@ func TestALockedLeaseThatIsGivenAwayCostsNoOtherLease(t *testing.T) {
 	t.Parallel()
 	long(t)
 	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
 		jobs := open(t, d.DB)
 		config := func(jobType int32) queue_job.Config {
 			return queue_job.Config{JobType: jobType, LockSecond: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return nil }}
@@ -193,7 +191,6 @@ func TestAJobIsNotLostThatIsAddedWhileTheHolderOfABrokenLeaseDoesNotKnow(t *test
 	t.Parallel()
 	long(t)
 	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
 		jobs := open(t, d.DB)
 		var ran sync.Map
 		cfg := queue_job.Config{LockSecond: 30, LostLimit: 1, WorkerPoolCapacity: 50, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
@@ -246,7 +243,6 @@ func TestAJobIsNotLostThatIsAddedWhileTheHolderOfABrokenLeaseDoesNotKnow(t *test
 func TestAFreeLeaseThatIsLockedHoldsUpTheTakingOfNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.ServersAtOnce(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
 		execute(t, d.DB, "INSERT INTO shedlock_tab (lock_name, locked_by) VALUES ('job-1', ''), ('job-2', ''), ('job-3', '')")
 		tx, err := d.DB.BeginTx(t.Context(), nil)
 		if err != nil {

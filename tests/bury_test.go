@@ -24,7 +24,8 @@ import (
 // mortal is a process with an identity, and a way of its own to the server. When it has died, nothing comes through any more.
 type mortal struct {
 	*persistent_queue.Runner
-	way *cutWay
+	way   *cutWay
+	leave func() // ends what is left of it in this process
 }
 
 // cutWay forwards connections to a server, until it is cut.
@@ -157,20 +158,23 @@ func startMortal(t *testing.T, d dbtest.Database, log logger.Logger, identity st
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	m.leave = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		m.Stop(ctx)
 	})
+	t.Cleanup(m.leave)
 	return m
 }
 
-func (m *mortal) die() { m.way.end() }
+// die cuts it off. A stop that nobody answers takes ten seconds, in which the test goes on.
+func (m *mortal) die() {
+	m.way.end()
+	go m.leave()
+}
 
 func TestWhatRanRunsAgainWithinTwoSecondsOfARestartHoweverLongItsLeasesAre(t *testing.T) {
-	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		const types, each = 4, 5
 		bestOfThree(t, func() error {
 			ran := newLongRuns(t)
@@ -202,10 +206,10 @@ func TestWhatRanRunsAgainWithinTwoSecondsOfARestartHoweverLongItsLeasesAre(t *te
 
 func TestTwoProcessesWithOneIdentityAreToldAndBothWork(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		var said lines
 		ran := newLongRuns(t)
+		defer ran.end()
 		cfg := queue_job.Config{JobType: 1, HandleJobFunc: ran.handle}
 		startMortal(t, d, logOf(t), "pod-1/worker", cfg)
 		add(t, d.DB, 1, 0)
@@ -224,8 +228,7 @@ func TestTwoProcessesWithOneIdentityAreToldAndBothWork(t *testing.T) {
 
 func TestBuryHasWhatADeadInstanceRanRunAgainAndSaysWhoDidIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ran := open(t, d.DB), newLongRuns(t)
 		cfg := queue_job.Config{JobType: 1, HandleJobFunc: ran.handle}
 		for _, later := range []time.Duration{0, 5 * time.Second} { // before the others have buried it, and after that
@@ -294,8 +297,7 @@ func TestBuryRefusesWhoeverLivesOrIsNotThere(t *testing.T) {
 // Nobody's beats are written meanwhile, and all look old behind that.
 func TestBuryBehindAStandstillOfTheDatabaseBuriesNobody(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs, ran := open(t, d.DB), newLongRuns(t)
 		start(t, d.DB, queue_job.Config{JobType: 1, HandleJobFunc: ran.handle, LockSecond: 30})
 		id := awaitFleet(t, jobs, d.DB, func(f fleet) bool { return f.holderOf(1) != "" }).holderOf(1)

@@ -165,7 +165,7 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		fails.Store(false)
 		says(b.press(job+"/retry", http.StatusOK), "The job runs again", "Cancel")
 		await(t, func() string { return "the console does not see it run" }, func() bool {
-			return strings.Contains(b.get(job, http.StatusOK), "in flight")
+			return strings.Contains(b.get(job, http.StatusOK), `<span class="status running">running</span>`)
 		})
 		says(b.press(job+"/run-now", http.StatusOK), "an instance has the job")
 		says(b.press(job+"/cancel", http.StatusOK), "The job is cancelled")
@@ -222,7 +222,7 @@ func TestTheConsoleShowsAndSteers(t *testing.T) {
 		says(b.send(job+"/retry", url.Values{"params": {`{"order": 2}`}}, http.StatusOK), "The job runs again")
 		await(t, func() string { return "it does not run with the other parameters" }, func() bool {
 			page := b.get(job, http.StatusOK)
-			return strings.Contains(page, "success") && strings.Contains(page, "&#34;order&#34;: 2") && !strings.Contains(page, "<textarea")
+			return strings.Contains(page, ">completed<") && strings.Contains(page, "&#34;order&#34;: 2") && !strings.Contains(page, "<textarea")
 		})
 		masked := fmt.Sprint("/jobs/", addOne(t, jobs, d.DB, ofType(7), inAnHour(), func(j *queue_job.AddModelJob) { j.JobParams = map[string]string{"password": "x"} }).Id)
 		if page := b.get(masked, http.StatusOK); strings.Contains(page, "<textarea") || !strings.Contains(page, "pqueue job set-params") {
@@ -360,9 +360,9 @@ func TestAJobIsFoundByItsIdIfItFitsTheOtherFiltersAndNoOperationIsOfferedForIt(t
 			offered string // what the buttons are about; empty: there are none
 		}{
 			{fmt.Sprint("key=", byID), []uint64{byID, byKey}, "All jobs with this key, on every page:"},
-			{fmt.Sprint("status=init&key=", byID), []uint64{byID, byKey}, "All jobs with this key and status, on every page:"},
+			{fmt.Sprint("status=init&key=", byID), []uint64{byID, byKey}, "All jobs with this key and state, on every page:"},
 			{fmt.Sprint("type=8&key=", byID), []uint64{byKey}, "All jobs with this key and type, on every page:"},
-			{fmt.Sprint("type=8&status=init&key=", byID), []uint64{byKey}, "All jobs with this key and type and status, on every page:"},
+			{fmt.Sprint("type=8&status=init&key=", byID), []uint64{byKey}, "All jobs with this key and type and state, on every page:"},
 			{fmt.Sprint("type=7&key=", byID), []uint64{byID}, ""},
 			{fmt.Sprint("key=", byKey), []uint64{byKey}, ""},
 			{fmt.Sprint("status=failed&key=", byID), nil, ""},
@@ -843,6 +843,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		}
 		start(t, d.DB, queue_job.Config{JobType: 300, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
 		id := addOne(t, jobs, d.DB, ofType(7), queue_job.WithKey("a")).Id
+		put(t, openWithCron(t, d.DB), d.DB, "a", "@daily", queue_job.AddModelJob{JobType: 7})
 		release, started := make(chan struct{}), make(chan struct{})
 		start(t, d.DB, queue_job.Config{JobType: 301, WorkerPoolCapacity: 1, OrderedByKey: true, HandleJobFunc: func(context.Context, *queue_job.Job) error {
 			close(started)
@@ -855,7 +856,7 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
 		// Of the leases, the second is the clock, once a minute: a page that says a wrong time is worse.
-		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300": 5, "/types/300/what-if": 5, "/leases": 2, "/leases?last=30d": 2, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/instances": 3, "/schedules": 3, "/health": 5, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 4, "/types/7": 5, "/types/300": 5, "/types/300/what-if": 5, "/leases": 2, "/leases?last=30d": 2, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/instances": 3, "/schedules": 4, "/schedule?name=a": 4, "/health": 6, "/retention": 5, "/acts": 3, "/acts?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)

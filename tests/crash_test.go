@@ -235,8 +235,7 @@ func TestHandlersCannotStarveTheLease(t *testing.T) {
 	for _, limit := range []int{1, 2, 3} {
 		t.Run(fmt.Sprintf("MaxOpenConns %d", limit), func(t *testing.T) {
 			t.Parallel()
-			dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, a second connection would wait for the first one's transaction
-				migrate(t, d)
+			dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) { // on SQLite, a second connection would wait for the first one's transaction
 				pool := dbtest.Open(t, d.Driver, d.DSN)
 				pool.SetMaxOpenConns(limit)
 				start(t, pool, queue_job.Config{LockSecond: 6, WorkerPoolCapacity: 3, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {

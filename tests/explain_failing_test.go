@@ -55,7 +55,7 @@ func TestAHolderWhoseStatementsFailIsNamedAsWhatKeepsAJob(t *testing.T) {
 
 		leasesFail.Store(false)
 		marksFail.Store(false)
-		explained(t, jobs, d.DB, job, "Its status is success", operate.Final)
+		explained(t, jobs, d.DB, job, "It is completed", operate.Final)
 		await(t, func() string { return "the holder still tells that its statements fail" }, func() bool { return !found() })
 	})
 }

@@ -20,7 +20,7 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		migrate(t, d)
 		jobs := open(t, d.DB)
-		const keyed, rated, batched, crowded, old, divided = 1, 2, 3, 4, 5, 6
+		const keyed, rated, batched, crowded, old, divided, perKey = 1, 2, 3, 4, 5, 6, 7
 		released := make(chan struct{})
 		release := sync.OnceFunc(func() { close(released) })
 		defer release()
@@ -41,6 +41,7 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 			{JobType: batched, BatchSize: 10, BatchWait: time.Minute, HandleBatchFunc: func(context.Context, []*queue_job.Job) error { return nil }},
 			{JobType: crowded, WorkerPoolCapacity: 1, HandleJobFunc: blocks},
 			{JobType: old, FirstPullDay: 2, HandleJobFunc: done},
+			{JobType: perKey, RatePerKey: 0.001, HandleJobFunc: done},
 			{JobType: divided, Shards: 1, WorkerPoolCapacity: 4, HandleJobFunc: done},
 		}
 		runner := start(t, d.DB, configs...)
@@ -66,6 +67,9 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 
 		perhaps(added(queue_job.AddModelJob{JobType: rated}), "at most 0.001 starts a second (RatePerSecond)", operate.Limits)
 
+		ofKey := added(queue_job.AddModelJob{JobType: perKey, Key: "a"})
+		perhaps(ofKey, "at most 0.001 starts a second of its group (RatePerKey)", operate.Limits)
+
 		perhaps(added(queue_job.AddModelJob{JobType: batched}), "a batch of 10, which waits up to 1m0s until it is full (BatchWait)", operate.Limits)
 
 		explained(t, jobs, d.DB, added(queue_job.AddModelJob{JobType: crowded, Priority: queue_job.PriorityUrgent}), "test@", operate.InFlight)
@@ -78,7 +82,8 @@ func TestWhatKeepsAJobInItsLine(t *testing.T) {
 		perhaps(overdue, "It was due 3 days ago.", operate.LeftAlone, operate.Limits)
 
 		// The holder tells how many workers are busy, and what keeps the jobs that wait, within ten seconds.
-		for id, says := range map[uint64]string{low: "1 of its 1 worker were busy", parked: "1 job waited in its memory, the first of them for"} {
+		for id, says := range map[uint64]string{low: "1 of its 1 worker were busy", parked: "1 job waited in its memory, the first of them for",
+			ofKey: "Its group had used up its rate of 0.001 a second (RatePerKey): 1 job of it waited there, and the next could start after"} {
 			awaitWithin(t, patience, func() string { return "the holder tells nothing of " + says }, func() bool {
 				e, err := operate.Explain(t.Context(), jobs, d.DB, id)
 				if err != nil {

@@ -79,7 +79,7 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		first := start(t, d.DB, slices.Clone(configs)...)
 
 		done := added(queue_job.AddModelJob{JobType: is})
-		if e := explained(t, jobs, d.DB, done, "Its status is success", operate.Final); e.Reasons[0].Remedy != "" {
+		if e := explained(t, jobs, d.DB, done, "It is completed", operate.Final); e.Reasons[0].Remedy != "" {
 			t.Errorf("a job that is done can be helped: %q", e.Reasons[0].Remedy)
 		}
 
@@ -133,7 +133,7 @@ func TestWhyAJobHasNotStarted(t *testing.T) {
 		})
 		explained(t, jobs, d.DB, running, "runs on there", operate.InFlight)
 		release()
-		explained(t, jobs, d.DB, behind, "success", operate.Final)
+		explained(t, jobs, d.DB, behind, "It is completed", operate.Final)
 
 		// Nobody is there any more, and one job is marked by a process that has died.
 		stop(t, first)

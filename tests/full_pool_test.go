@@ -16,8 +16,7 @@ func TestHandlersThatHoldAllConnectionsOfThePoolHoldUpNothingElse(t *testing.T) 
 	for _, limit := range []int{1, 2, 3, 5} {
 		t.Run(fmt.Sprintf("MaxOpenConns %d", limit), func(t *testing.T) {
 			t.Parallel()
-			dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-				migrate(t, d)
+			dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 				pool := dbtest.Open(t, d.Driver, d.DSN)
 				pool.SetMaxOpenConns(limit)
 				release, holding, cancelled := make(chan struct{}), make(chan error, limit), make(chan uint64, 1)

@@ -156,6 +156,7 @@ func TestTheFirstJobsOfGroupsAreFoundAlongTheIndexes(t *testing.T) {
 			}
 			for what, ask := range map[string]func() error{
 				"first":   func() error { _, err := st.FirstOfKeys(t.Context(), 1, groups, 0, 0, 0); return err },
+				"earlier": func() error { _, err := st.EarlierOfGroup(t.Context(), 1, groups[0], 1<<40); return err },
 				"running": func() error { _, err := st.RunningOfKeys(t.Context(), 1, groups, []int64{7}); return err },
 			} {
 				if err := ask(); err != nil {

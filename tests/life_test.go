@@ -17,8 +17,9 @@ import (
 // SQLite has no second connection for that.
 func TestAnInstanceSaysOnceASecondThatItLivesHoweverManyLeasesItHas(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		const types, span = 20, 10 * time.Second
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
+		const types = 20
+		span := unlessShort(10*time.Second, 5*time.Second)
 		quiet := func(context.Context, *queue_job.Job) error { return nil }
 		r := start(t, d.DB, typesOf(types, queue_job.Config{HandleJobFunc: quiet})...)
 		awaitNumber(t, d.DB, types, "SELECT COUNT(*) FROM shedlock_tab WHERE lock_name LIKE 'job-%' AND locked_by <> ''")
@@ -40,8 +41,7 @@ func TestAnInstanceSaysOnceASecondThatItLivesHoweverManyLeasesItHas(t *testing.T
 // Instances, Explain, Check and the history are asked while a process lives, is buried, and has run again what it ran.
 func TestWhoeverIsKilledIsSeenToBeBuriedUntilItsJobsRunAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs, again := open(t, d.DB), &runs{}
 		killed := startWorker(t, d, workerSettings{Types: []int32{1}, LockSecond: 12, Capacity: 2, HandlerMS: 600_000})
 		add(t, d.DB, 1, 0)

@@ -37,7 +37,7 @@ func TestAPageBehindManyRowsOfOneSecondTakesNoLongerThanTheFirst(t *testing.T) {
 		most := uint64(number(t, d.DB, "SELECT MAX(id) FROM async_job_tab"))
 		places := []uint64{0, most - 2*page}
 		took := make([][]time.Duration, len(places))
-		for range 7 { // by turns, and the shortest counts: what else the machine does only makes one longer
+		for range 25 { // by turns, and the shortest counts: what else the machine does only makes one longer
 			for i, id := range places {
 				rows, d := behind(id)
 				if len(rows) != page || rows[0].ID <= id || !slices.IsSortedFunc(rows, func(a, b store.Row) int { return int(a.ID) - int(b.ID) }) {
@@ -71,7 +71,7 @@ func TestLookingForPrioritiesThatAreNonePassesFinishedRowsBy(t *testing.T) {
 		}
 		prefixes := []string{"few_", ""}
 		took := make([][]time.Duration, len(prefixes))
-		for range 7 { // by turns, and the shortest counts, as above
+		for range 25 { // by turns, and the shortest counts, as above
 			for i, prefix := range prefixes {
 				st, err := record.Open(t.Context(), d.DB, prefix)
 				if err != nil {

@@ -417,8 +417,7 @@ func TestABareCounterUnderTheLockIsExact(t *testing.T) {
 // SQLite is left out by what it is: there, no second connection is opened beside a busy one.
 func TestABusyPoolOfOneKeepsItsLock(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		pool := dbtest.Open(t, d.Driver, d.DSN)
 		pool.SetMaxOpenConns(1)
 		one, other := newLock(t, pool, shedlock.Config{LockSecond: 8}), newLock(t, d.DB, shedlock.Config{})

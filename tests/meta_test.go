@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -195,6 +198,56 @@ func TestOnAddIsCalledForEachJobThatIsAddedAndMayChangeIt(t *testing.T) {
 		}
 		if len(job.Meta) != 1 || len(list[0].Meta) != 1 {
 			t.Errorf("the caller's own jobs have become %v and %v", job.Meta, list[0].Meta)
+		}
+	})
+}
+
+func TestTagsGoWithTheJobBesideItsMetadata(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		migrate(t, d)
+		tags := []string{"vip", "Größe \"M\""}
+		want := func(info *queue_job.JobInfo, meta map[string]string, end time.Time) {
+			t.Helper()
+			if !slices.Equal(info.Tags, tags) || !maps.Equal(info.Meta, meta) || !info.Expires.Equal(end) {
+				t.Errorf("it has %q, %v and the end %v", info.Tags, info.Meta, info.Expires)
+			}
+		}
+		get := func(id uint64) *queue_job.JobInfo {
+			t.Helper()
+			info, err := jobs.Get(t.Context(), d.DB, queue_job.ID(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info
+		}
+		end := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		alone := addOne(t, jobs, d.DB, queue_job.Tags(tags...))
+		all := addOne(t, jobs, d.DB, queue_job.Tags(tags...), queue_job.Expires(end), queue_job.WithMeta("k", "v"))
+		want(get(alone.Id), nil, time.Time{})
+		if page := browse(t, console.Handler(jobs)).get(fmt.Sprint("/jobs/", alone.Id), http.StatusOK); !strings.Contains(page, "<dt>Tags</dt><dd>vip, Gr") {
+			t.Errorf("the console does not show them: %s", page)
+		}
+		want(get(all.Id), map[string]string{"k": "v"}, end)
+		start(t, d.DB, queue_job.Config{JobType: get(all.Id).JobType, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if !slices.Equal(job.Tags(), tags) {
+				t.Errorf("its handler got %q", job.Tags())
+			}
+			return queue_job.Fail(errors.New("no luck"))
+		}})
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		execute(t, d.DB, fmt.Sprintf("DELETE FROM async_job_tab WHERE id = %d", all.Id))
+		restored := queue_job.Archived{JobInfo: *get(alone.Id)}
+		restored.Id, restored.Expires, restored.Meta = all.Id, end, map[string]string{"k": "v"}
+		if n, err := jobs.Restore(t.Context(), d.DB, []queue_job.Archived{restored}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		want(get(all.Id), map[string]string{"k": "v"}, end)
+		for _, bad := range []string{"", " a", "a,b", "\xff"} {
+			if _, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1}.With(queue_job.Tags("fine", bad))); err == nil {
+				t.Errorf("%q was added", bad)
+			}
 		}
 	})
 }

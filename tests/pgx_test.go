@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/pgxqueue"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/tests/dbtest"
@@ -71,6 +72,47 @@ func verbCalls(instance string) map[string][]verbCall {
 	is("AddMany", func(ctx context.Context, j jobsOf, ex executor) []any {
 		return together(j.AddMany(ctx, ex, append(manyJobs(30), job, unique, queue_job.AddModelJob{JobType: 1, JobParams: text})))
 	})
+	is("AddSeq", func(ctx context.Context, j jobsOf, ex executor) []any {
+		return together(j.AddSeq(ctx, ex, slices.Values(append(manyJobs(30), job, unique))))
+	})
+	after(noSevens, "AddSeq", func(ctx context.Context, j jobsOf, ex executor) []any {
+		return together(j.AddSeq(ctx, ex, slices.Values([]queue_job.AddModelJob{theJob, {JobType: 7}})))
+	})
+	past := time.Unix(1_699_000_000, 0)
+	for _, name := range []string{"nightly", "new ü", ""} {
+		is("PutSchedule", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return []any{j.PutSchedule(ctx, ex, name, "30 4 * * *", theJob.With(queue_job.WithMeta("trace", "ü'\\")), queue_job.NoOverlap())}
+		})
+		is("PauseSchedule", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.PauseSchedule(ctx, ex, name))
+		})
+		is("ResumeSchedule", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.ResumeSchedule(ctx, ex, name))
+		})
+		is("DeleteSchedule", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.DeleteSchedule(ctx, ex, name))
+		})
+		is("RunSchedule", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.RunSchedule(ctx, ex, name)) })
+		is("BackfillSchedule", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.BackfillSchedule(ctx, ex, name, past, past.Add(72*time.Hour), time.Minute))
+		})
+		is("Schedules", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.Schedules(ctx, ex, queue_job.ScheduleFilter{Prefix: name}))
+		})
+	}
+	for _, name := range []string{"approval", "approval ü", ""} {
+		is("Signal", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return []any{j.Signal(ctx, ex, queue_job.ID(1), name, "ü'\\")}
+		})
+		is("Signal", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return []any{j.Signal(ctx, ex, queue_job.ID(runsNow, 99), name, 1)}
+		})
+		is("Signal", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return []any{j.Signal(ctx, ex, queue_job.Key(1, "done"), name, 1)}
+		})
+	}
+	is("Steps", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Steps(ctx, ex, runsNow)) })
+	is("RunLogs", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.RunLogs(ctx, ex, runsNow)) })
 	after(noSevens, "AddMany", func(ctx context.Context, j jobsOf, ex executor) []any {
 		return together(j.AddMany(ctx, ex, []queue_job.AddModelJob{theJob, {JobType: 7}}))
 	})
@@ -188,6 +230,7 @@ func verbCalls(instance string) map[string][]verbCall {
 	is("Drain", func(ctx context.Context, j jobsOf, ex executor) []any {
 		return together(j.Drain(ctx, ex, "nobody", time.Hour))
 	})
+	is("Wait", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Wait(ctx, ex, done)) })
 	is("Undrain", func(ctx context.Context, j jobsOf, ex executor) []any {
 		return together(j.Drain(ctx, ex, instance, time.Hour), together(j.Undrain(ctx, ex, instance)))
 	})
@@ -217,7 +260,10 @@ func TestEveryVerbThatTakesAnExecutorIsCalledThroughPgx(t *testing.T) {
 func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance string) {
 	t.Helper()
 	migrate(t, d)
-	jobs = open(t, d.DB)
+	jobs, err := queue_job.Open(d.DB, queue_job.WithCron(cron.Parse))
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(name string, number int32) queue_job.Config {
 		return queue_job.Config{ServiceName: name, JobType: number, NeedRetry: true, MaxRetries: 1, WaitTime: time.Millisecond,
 			HandleJobFunc: func(context.Context, *queue_job.Job) error { return errors.New("no luck: ü") }}
@@ -255,6 +301,10 @@ func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance s
 		(6, '{}', 2, 1, 0, 1700000000, 1700000000, 4, NULL, NULL, 0, NULL, NULL, NULL, 1)`)
 	execute(t, d.DB, "INSERT INTO async_job_log_tab VALUES (3, 1, 4, 'retry', 'no luck', 1700000000, 1700000001, 'a'), (3, 2, 5, 'failed', 'no ü', 1700000002, 1700000003, 'a')")
 	execute(t, d.DB, "UPDATE async_job_type_tab SET paused_at = 1700000000 WHERE job_type = 2")
+	execute(t, d.DB, `INSERT INTO async_job_step_tab VALUES (2, 16, 'log 1/5', 1700000000, 1, 5, 1700000001000, NULL, '"msg=\"paid ü\"\n"')`)
+	execute(t, d.DB, `INSERT INTO async_job_step_tab VALUES (2, 0, 'charge', 1700000000, 1, 5, 1700000001000, NULL, '"paid ü"')`)
+	execute(t, d.DB, `INSERT INTO async_job_schedule_tab (name, spec, job_type, params, reached_at, next_at, last_at, last_job, put_at)
+		VALUES ('nightly', '0 3 * * *', 1, '{}', 1700000000, 1900000000, 1690000000, 5, 1600000000)`)
 	return jobs, instance
 }
 
@@ -262,7 +312,7 @@ func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance s
 func dumpOf(t *testing.T, ex queue_job.Executor) string {
 	t.Helper()
 	var parts []string
-	for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab"} {
+	for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab"} {
 		parts = append(parts, fmt.Sprintf("SELECT '%s ' || CAST(row_to_json(t) AS text) FROM %[1]s AS t", table))
 	}
 	rows, err := ex.QueryContext(t.Context(), strings.Join(parts, " UNION ALL ")+" ORDER BY 1")
@@ -431,8 +481,7 @@ func TestValuesOfAllTypesComeThroughPgxAsThroughDatabaseSQL(t *testing.T) {
 
 // It is not parallel: it counts goroutines.
 func TestAPgxTransactionGoesOnAfterRowsThatWereClosedEarlyAndLeavesNothingBehind(t *testing.T) {
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		before := goleak.IgnoreCurrent()
 		for _, mode := range pgxWays {
@@ -505,8 +554,7 @@ func TestAPgxTransactionGoesOnAfterRowsThatWereClosedEarlyAndLeavesNothingBehind
 
 func TestAPgxTransactionThatIsNilOrOverOrBrokenSaysSo(t *testing.T) {
 	t.Parallel()
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		for _, none := range []pgx.Tx{nil, (*pgxpool.Tx)(nil), pgxqueue.Executor{}} {
 			_, err := jobs.Add(t.Context(), pgxqueue.Tx(none), theJob)
@@ -558,8 +606,7 @@ func TestAPgxTransactionThatIsNilOrOverOrBrokenSaysSo(t *testing.T) {
 // What the library does not see, it takes for open: it does not wait for a lock that its own transaction may have.
 func TestAHandlerNeverWaitsForItsPgxTransactionWhoeverEndsIt(t *testing.T) {
 	t.Parallel()
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		pool := pgxPool(t, d, pgx.QueryExecModeCacheStatement)
 		refused := func(ctx context.Context, job *queue_job.Job, what string, want error) {
 			within, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -620,8 +667,7 @@ func TestAHandlerNeverWaitsForItsPgxTransactionWhoeverEndsIt(t *testing.T) {
 // The database/sql of the Runner is a pool of pgx, which the handlers share.
 func TestARunnerWorksOnAPoolOfPgx(t *testing.T) {
 	t.Parallel()
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		pool := pgxPool(t, d, pgx.QueryExecModeCacheStatement)
 		db := stdlib.OpenDBFromPool(pool)
 		t.Cleanup(func() { db.Close() })

@@ -15,8 +15,7 @@ func TestOnPostgreSQLFinishedRowsAreNotReadWhateverTheStatisticsSay(t *testing.T
 	long(t)
 	t.Parallel()
 	const finished, added = 50_000, 200
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) { // the others take an index hint
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) { // the others take an index hint
 		// The statistics are of a moment at which every row was pending, and no later ones come.
 		execute(t, d.DB, "ALTER TABLE async_job_tab SET (autovacuum_enabled = false)")
 		for status, share := range map[string]int{"0": finished / 2, "NULL": finished / 2} {
@@ -58,8 +57,7 @@ func TestOnPostgreSQLAPageOfABacklogReadsNoMoreThanItsRows(t *testing.T) {
 	long(t)
 	t.Parallel()
 	const finished, waiting, page = 50_000, 25_000, 500
-	dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 		execute(t, d.DB, "ALTER TABLE async_job_tab SET (autovacuum_enabled = false)")
 		insert := func(rows int, status, start string) {
 			execute(t, d.DB, fmt.Sprintf("INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time) SELECT '{}', 1, %s, %s, 1, 1 FROM generate_series(1, %d) AS n", status, start, rows))

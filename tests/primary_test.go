@@ -14,17 +14,13 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
-	"github.com/create-info/persistent-queue/schema"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
 // What a decision hangs on is read with the words of a locking read, so that it is read from the primary. It must not be one.
 func TestWhatADecisionHangsOnWaitsForNoLockAndLeavesNone(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		if err := schema.Migrate(t.Context(), d.DB); err != nil {
-			t.Fatal(err)
-		}
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		st := storeOf(t, d.DB)
 		now := time.Now().Unix()
 		execute(t, d.DB, "INSERT INTO async_job_tab (id, params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in, term) VALUES (5, '{}', 1, 0, 0, ?, ?, 'k', 1, 9)", now, now)
@@ -176,12 +172,9 @@ func (c behindConn) QueryContext(ctx context.Context, query string, args []drive
 
 func TestWhoChangesManyJobsLeavesNoneOutThatAReplicaHasNotSeen(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		if d.Name == "TiDB" {
 			t.Skip("left out: TiDB reads from its primary, and is sent no words for that")
-		}
-		if err := schema.Migrate(t.Context(), d.DB); err != nil {
-			t.Fatal(err)
 		}
 		config, err := mysql.ParseDSN(d.DSN)
 		if err != nil {

@@ -37,8 +37,7 @@ func TestAHighJobOvertakesAMillion(t *testing.T) {
 // locked and has a priority that is none is left alone: the sweep of all types would wait for it.
 func TestLookingForPrioritiesThatAreNoneWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		addRows(t, d.DB, 5, func(i int) row { return row{priority: 9 * (i % 2)} })
 		st, err := record.Open(t.Context(), d.DB, "")
 		if err != nil {

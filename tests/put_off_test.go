@@ -29,6 +29,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		age(t, d, 20*time.Second, "1 = 1") // Check tells of them when they are late for 30 s
 		until := time.Now().Add(time.Hour).Truncate(time.Second)
 		r := start(t, d.DB, queue_job.Config{JobType: 7, ServiceName: "print", HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
 			if strings.HasSuffix(job.JobParams, `/0"`) {
@@ -69,6 +70,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 		if e.Reasons[0].Kind == operate.NotDue { // else it runs just now
 			says(e.Reasons[0].Text, "Its handler has put it off", "times since it was added", "It waits for this: "+cause+"; 118 others wait for it.")
 		}
+		stop(t, r) // then it writes its last minute
 		awaitWithin(t, 90*time.Second, func() string { return "the run that succeeded is not in the statistics" }, func() bool {
 			periods, err := operate.History(t.Context(), jobs, d.DB, 7, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Minute)
 			if err != nil {

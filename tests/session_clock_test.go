@@ -118,8 +118,7 @@ func (c clocks) minutes() int64 { return map[season]int64{spring: 60, autumn: -6
 func TestALockIsAsLongAsEverWhenTheClocksChange(t *testing.T) {
 	t.Parallel()
 	const length, least = 10, 25
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		type held struct {
 			when       string
 			moment     time.Time

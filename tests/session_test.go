@@ -147,8 +147,7 @@ func eachSession(t *testing.T, test func(*testing.T, *stage)) {
 
 func TestWhereNothingCommitsByItselfAHandleMustBeginTransactions(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		db := fourMethods{dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{"autocommit": "0"}))}
 		_, errOpen := queue_job.Open(db)
 		_, errLock := newLock(t, db, shedlock.Config{}).TryLock(t.Context())
@@ -192,8 +191,7 @@ func TestASessionThatReadsOrCommitsOnlyAPartIsRefused(t *testing.T) {
 
 func TestARunnerRefusesSessionsThatReadWhatIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		db := dbtest.Open(t, d.Driver, withParams(d.DSN, map[string]string{(&stage{Database: d}).parameter(isolation): "'READ-UNCOMMITTED'"}))
 		if err := queue_job.AddAsyncJob(db, queue_job.AddModelJob{JobType: 1}); err != nil {
 			t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/cluster"
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/record"
@@ -53,6 +54,9 @@ type tables interface {
 	cluster.Layouts
 	cluster.RestRuns
 	cluster.Dormancy
+	RecordStep(ctx context.Context, step store.Step) (recorded bool, err error)
+	StepsOfRun(ctx context.Context, h conn.Handle, id uint64) ([]store.Step, error)
+	ForgetStray(ctx context.Context, id uint64, created int64) error
 	Layout(ctx context.Context, jobType int32) (int64, error)
 	Pause(ctx context.Context, jobType int32) (changed bool, err error)
 	PauseUntil(ctx context.Context, jobType int32, until int64) (changed bool, err error)
@@ -133,8 +137,12 @@ func (p *pair) step() {
 		})
 	case 9, 10:
 		status, run, wait, retried, deferred := 3+p.Int32N(2), p.someRun(ids), float64(p.IntN(3))*farAway, p.Int32N(2), p.Int32N(2)
+		awaits, changes := p.IntN(3) == 0, run.Changes+p.Int32N(2)
 		p.both("put back", func(t tables) (any, error) {
-			return t.Settle(p.Context(), ids, store.Again{Term: run.Term, Attempt: run.Attempts, Status: status, Wait: wait, Retried: retried, Deferred: deferred})
+			return t.Settle(p.Context(), ids, store.Again{
+				Term: run.Term, Attempt: run.Attempts, Status: status, Wait: wait, Retried: retried, Deferred: deferred,
+				Awaits: awaits, Changes: changes,
+			})
 		})
 	case 11:
 		lost, read := int16(p.IntN(3)), p.someVersion(ids)
@@ -200,6 +208,8 @@ func (p *pair) step() {
 		})
 	case 20:
 		p.pause()
+	case 21:
+		p.recordStep()
 	default:
 		p.lease()
 	}
@@ -222,6 +232,14 @@ func (p *pair) both(what string, send func(tables) (any, error)) {
 	}
 }
 
+// endOfMeta is the end that metadata of insert have; 0: none.
+func endOfMeta(meta string) int64 {
+	if !strings.Contains(meta, "pqueue.expires") {
+		return 0
+	}
+	return time.Date(2030, 1, 1, 0, 0, 0, 123e6, time.UTC).UnixMilli()
+}
+
 // insert adds a few rows, here and there, in a transaction that commits or does not. Start and creation lie so far from
 // now that the time between the two does not matter.
 func (p *pair) insert() {
@@ -241,7 +259,8 @@ func (p *pair) insert() {
 		}
 		row.Priority, row.MaxRetries, row.Changes = []int32{0, 0, 0, 2, 1, -1, -9, 100}[p.IntN(8)], store.NotSet, p.Int32N(8)/7
 		row.Key = someKeys[p.IntN(len(someKeys))]
-		extra := store.Extra{Meta: []string{"", "", `{"a":"1,2"}`}[p.IntN(3)], Group: []string{"", "", "a", "b"}[p.IntN(4)]}
+		extra := store.Extra{Meta: []string{"", "", `{"a":"1,2"}`, `{"pqueue.expires":"2030-01-01T00:00:00.123Z"}`}[p.IntN(4)], Group: []string{"", "", "a", "b"}[p.IntN(4)]}
+		extra.Expires = endOfMeta(extra.Meta)
 		if extra != (store.Extra{}) {
 			row.Extra = &extra
 		}
@@ -502,6 +521,23 @@ func (p *pair) divide(names []string, name string) {
 	}
 }
 
+// recordStep records a step, mostly of a run that has its job.
+func (p *pair) recordStep() {
+	id := p.someID()
+	run, kind := p.someRun([]uint64{id}), p.Int32N(2)
+	step := store.Step{JobID: id, Kind: kind, Name: fmt.Sprintf("step %d of kind %d", p.IntN(2), kind), Attempt: run.Attempts, Term: run.Term,
+		Ended: p.now.UnixMilli(), Value: fmt.Sprint(p.IntN(farAway))}
+	if kind == store.StepSleep {
+		step.Until, step.Value = step.Ended+farAway, ""
+	}
+	p.both("record a step", func(t tables) (any, error) { return t.RecordStep(p.Context(), step) })
+	if p.IntN(10) == 0 {
+		created := p.now.Unix() - farAway
+		p.both("forget stray steps", func(t tables) (any, error) { return nil, t.ForgetStray(p.Context(), id, created) })
+	}
+	p.both("steps of a run", func(t tables) (any, error) { return t.StepsOfRun(p.Context(), nil, id) })
+}
+
 func (p *pair) ownerOf(name string) string {
 	l, _ := p.table.Lease(name)
 	return l.Owner
@@ -523,6 +559,7 @@ func (p *pair) compareRows() {
 		if err := rows.Scan(&r.ID, &r.Params, &r.JobType, &status, &start, &r.CreateTime, &r.Term, &r.Attempts, &r.Retries, &r.Lost, &r.Deferred, &r.Priority, &r.Changes, &r.Key, &extra.Meta, &extra.Group); err != nil {
 			p.Fatal(err)
 		}
+		extra.Expires = endOfMeta(extra.Meta)
 		r.Status, r.StartTime, r.MaxRetries = int16(status.Int64), start.Int64, store.NotSet
 		if extra != (store.Extra{}) {
 			r.Extra = &extra

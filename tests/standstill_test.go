@@ -165,8 +165,7 @@ func TestATypeNoneOfWhoseRunsSucceedsIsFound(t *testing.T) {
 // By the clock of the database, the job is late; by the clock of whoever looks, it is due in an hour.
 func TestWhatIsLateIsSaidByTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		conn, err := d.DB.Conn(t.Context())
 		if err != nil {
@@ -218,8 +217,7 @@ func TestWhatIsLateIsSaidByTheClockOfTheDatabase(t *testing.T) {
 // The clock of the console's machine is an hour ahead of the database's.
 func TestRunNowMeansAtOnceByTheClockOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	dbtest.MySQLs(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachMySQL(t, func(t *testing.T, d dbtest.Database) {
 		behind := time.Now().Add(-time.Hour).Unix()
 		db := dbtest.Open(t, d.Driver, d.DSN+map[bool]string{true: "&", false: "?"}[strings.Contains(d.DSN, "?")]+fmt.Sprintf("timestamp=%d", behind))
 		jobs := open(t, db)

@@ -243,8 +243,7 @@ func TestAJobWhoseParametersWereChangedRunsWithTheNewOnes(t *testing.T) {
 // A transaction may have looked at the table before a job was marked, or before another one got its key.
 func TestWhatATransactionHasSeenBeforeDecidesNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		busy := addOne(t, jobs, d.DB, inAnHour()).Id
 		failed := addOne(t, jobs, d.DB, queue_job.UniqueKey("k", queue_job.UniqueWhilePending)).Id

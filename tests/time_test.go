@@ -92,8 +92,7 @@ func heap() uint64 {
 
 func TestALateCommitRunsWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // SQLite has one writer at a time: nothing commits late
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) { // SQLite has one writer at a time: nothing commits late
 		var ran runs
 		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handler})
 		add(t, d.DB, 1, 0)

@@ -74,8 +74,7 @@ func eachTx(t *testing.T, test func(t *testing.T, d dbtest.Database, begin begin
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) { test(t, d, bySQL(d.DB)) })
 	t.Run("pgx.Tx", func(t *testing.T) {
 		t.Parallel()
-		dbtest.PostgreSQL(t, func(t *testing.T, d dbtest.Database) {
-			migrate(t, d)
+		dbtest.EachPostgreSQL(t, func(t *testing.T, d dbtest.Database) {
 			test(t, d, byPgx(pgxPool(t, d, pgx.QueryExecModeCacheStatement)))
 		})
 	})

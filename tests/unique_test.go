@@ -3,6 +3,8 @@ package tests
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -117,8 +119,7 @@ func (b *between) QueryContext(ctx context.Context, query string, args ...any) (
 
 func TestAJobThatIsRetriedWhileItsKeyIsTakenHasItOrStays(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) {
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) {
 		jobs := open(t, d.DB)
 		list := func() []queue_job.AddModelJob {
 			return []queue_job.AddModelJob{
@@ -274,5 +275,154 @@ func TestNoTwoUniqueJobsOfAKeyArePendingWhateverTwoCallersDo(t *testing.T) {
 			})
 		}
 		wait.Wait()
+	})
+}
+
+// What changed while a document was being indexed is in the next run, and ten changes before that are one job.
+func TestAJobThatIsUniqueWhileItWaitsIsNotLostWhileTheOneOfItsKeyRuns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		begun, end := make(chan uint64, 9), make(chan error)
+		start(t, d.DB, queue_job.Config{NeedRetry: true, MaxRetries: 1, MaxPerKey: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			begun <- job.Id
+			return <-end
+		}})
+		index := queue_job.AddModelJob{JobType: 1}.With(queue_job.UniqueKey("document-7", queue_job.UniqueWhileWaiting))
+		add := func() queue_job.Added {
+			t.Helper()
+			added, err := jobs.AddUnique(t.Context(), d.DB, index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return added
+		}
+		first := add()
+		if id := <-begun; first.Existed || id != first.Id {
+			t.Fatalf("%+v, and job %d runs", first, id)
+		}
+		tx, err := d.DB.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		many, err := jobs.AddMany(t.Context(), tx, []queue_job.AddModelJob{index})
+		if err == nil {
+			err = tx.Commit()
+		}
+		if err != nil || many[0].Existed || many[0].Id == first.Id {
+			t.Fatalf("while the first one runs: %+v, %v", many, err)
+		}
+		for range 3 {
+			if more := add(); !more.Existed || more.Id != many[0].Id {
+				t.Errorf("while the second one waits: %+v, want job %d", more, many[0].Id)
+			}
+		}
+		end <- errors.New("the first one fails, and is retried beside the second one")
+		ran := []uint64{<-begun}
+		end <- nil
+		ran = append(ran, <-begun)
+		end <- nil
+		if slices.Sort(ran); !slices.Equal(ran, []uint64{first.Id, many[0].Id}) {
+			t.Errorf("jobs %d ran", ran)
+		}
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1")
+		if again := add(); again.Existed {
+			t.Errorf("when both are done: %+v", again)
+		}
+		<-begun
+		end <- nil
+	})
+}
+
+// A transaction changes a document, and finds that a job to index it waits. If that job began before the commit, nobody would index the change.
+func TestAJobThatIsUniqueWhileItWaitsDoesNotStartBeforeItsDuplicatesTransactionEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		for name, add := range map[string]func(tx *sql.Tx, job queue_job.AddModelJob) (queue_job.Added, error){
+			"one": func(tx *sql.Tx, job queue_job.AddModelJob) (queue_job.Added, error) {
+				return jobs.AddUnique(t.Context(), tx, job)
+			},
+			"many": func(tx *sql.Tx, job queue_job.AddModelJob) (queue_job.Added, error) {
+				added, err := jobs.AddMany(t.Context(), tx, []queue_job.AddModelJob{job, job.With(queue_job.UniqueKey("another", queue_job.UniqueWhileWaiting))})
+				return append(added, queue_job.Added{})[0], err
+			},
+		} {
+			index := queue_job.AddModelJob{JobType: 1, JobParams: name}.With(queue_job.UniqueKey(name, queue_job.UniqueWhileWaiting))
+			first := addOne(t, jobs, d.DB, func(j *queue_job.AddModelJob) { *j = index })
+			tx, err := d.DB.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if added, err := add(tx, index); err != nil || !added.Existed || added.Id != first.Id {
+				t.Fatalf("%s: %+v, %v", name, added, err)
+			}
+			began := make(chan bool, 1)
+			runner := newRunner(t, d.DB, queue_job.Config{JobType: 1, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+				if job.Id == first.Id {
+					began <- true
+				}
+				return nil
+			}})
+			if err := runner.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			early := false
+			select {
+			case early = <-began:
+				t.Errorf("%s: it has begun before the commit", name)
+			case <-time.After(2 * time.Second):
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if !early {
+				<-began
+			}
+			stop(t, runner)
+		}
+	})
+}
+
+func TestAJobIsAddedOnceInAPeriod(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		now := time.Date(2026, 10, 24, 23, 59, 59, 0, berlin) // summer ends in the night after the next midnight
+		jobs, err := queue_job.Open(d.DB, queue_job.WithClock(func() time.Time { return now }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := queue_job.AddModelJob{JobType: 1}
+		add := func(period queue_job.Period) queue_job.Added {
+			t.Helper()
+			added, err := jobs.AddUnique(t.Context(), d.DB, report.With(queue_job.Once("report", period)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return added
+		}
+		days, hours := map[uint64]int{}, map[uint64]int{}
+		for ; now.Before(time.Date(2026, 10, 26, 1, 0, 0, 0, berlin)); now = now.Add(20 * time.Minute) {
+			days[add(queue_job.EachDay(berlin)).Id]++
+			hours[add(queue_job.EachHour(berlin)).Id]++
+		}
+		counts := slices.Sorted(maps.Values(days))
+		if !slices.Equal(counts, []int{1, 3, 75}) { // a second before midnight, 25 hours, and an hour
+			t.Errorf("looks on each day: %v", counts)
+		}
+		if n := len(hours); n != 27 {
+			t.Errorf("%d hours", n)
+		}
+		first, err := jobs.Get(t.Context(), d.DB, queue_job.ID(slices.Min(slices.Collect(maps.Keys(days)))))
+		if err != nil || first.Key != "report@2026-10-24" || first.Group != "report" {
+			t.Errorf("%+v, %v", first, err)
+		}
+		if _, err := jobs.AddUnique(t.Context(), d.DB, report.With(queue_job.Once(strings.Repeat("k", 120), queue_job.EachDay(berlin)))); !errors.Is(err, queue_job.ErrBadKey) {
+			t.Error(err)
+		}
 	})
 }

@@ -205,8 +205,7 @@ func TestAJobThatWasLostIsInFlightOnlyWhileItRuns(t *testing.T) {
 // Business code holds the rows when their mark comes, while the type is paused: the mark passes over them or, on old servers, waits.
 func TestAPauseHoldsForJobsWhoseRowsWereLocked(t *testing.T) {
 	t.Parallel()
-	dbtest.Servers(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
-		migrate(t, d)
+	dbtest.EachServer(t, func(t *testing.T, d dbtest.Database) { // on SQLite, nobody pauses a type while another one writes
 		const jobs = 1000
 		var ran runs
 		line := newWire(t, d)

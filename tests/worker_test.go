@@ -38,10 +38,12 @@ type workerSettings struct {
 	HandlerMS   int
 	Deadly      string // jobs with these parameters kill the process
 	Rate        float64
+	KeyRate     float64
 	Ordered     bool
 	FailPercent int    // runs of a hundred that fail, by chance
 	Schedule    string // of each type
 	CatchUp     int
+	Rows        bool // it adds the jobs of schedules that are rows
 }
 
 func workerMain() int {
@@ -64,7 +66,7 @@ func workerMain() int {
 	for _, jobType := range s.Types {
 		configs = append(configs, queue_job.Config{
 			ServiceName: "test", JobType: jobType, Db: db, LockSecond: s.LockSecond, WorkerPoolCapacity: s.Capacity,
-			RatePerSecond: s.Rate, OrderedByKey: s.Ordered, NeedRetry: true, MaxRetries: 2,
+			RatePerSecond: s.Rate, RatePerKey: s.KeyRate, OrderedByKey: s.Ordered, NeedRetry: true, MaxRetries: 2,
 			Schedule: schedule, ScheduleCatchUp: s.CatchUp,
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
 				fmt.Printf("start %d %d\n", job.Id, time.Now().UnixNano())
@@ -82,7 +84,11 @@ func workerMain() int {
 		})
 	}
 	log := logger.QueueLog{Slog: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	r, err := persistent_queue.New(configs, log)
+	var options []persistent_queue.Option
+	if s.Rows {
+		options = append(options, persistent_queue.WithCron(cron.Parse))
+	}
+	r, err := persistent_queue.New(configs, log, options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2

@@ -257,6 +257,97 @@ func TestAReportIsPutTogetherWhenItsLastPartIsDone(t *testing.T) {
 	}
 }
 
+// bank charges, sends and refunds, and knows requests again by their keys.
+type bank struct {
+	charged, refunded map[string]bool
+	sent              int
+	late, noSend      int // answers of charges that are lost, and sendings that fail
+	noRefund          int
+}
+
+func (b *bank) partners() Partners {
+	fails := func(left *int) bool { *left--; return *left >= 0 }
+	return Partners{
+		Charge: func(_ context.Context, _ Purchase, key string) error {
+			b.charged[key] = true
+			if fails(&b.late) {
+				return errors.New("no answer came")
+			}
+			return nil
+		},
+		Send: func(context.Context, Purchase, string) error {
+			if fails(&b.noSend) {
+				return errors.New("the lorry is full")
+			}
+			b.sent++
+			return nil
+		},
+		Refund: func(_ context.Context, chargeKey, _ string) error {
+			if fails(&b.noRefund) {
+				return errors.New("the bank is closed")
+			}
+			b.refunded[chargeKey] = b.charged[chargeKey]
+			return nil
+		},
+	}
+}
+
+func TestAPurchaseThatCannotBeSentIsTakenBackAndStaysSo(t *testing.T) {
+	for what, c := range map[string]struct {
+		bank                   bank
+		stock                  int
+		state                  string
+		left, charged, refunds int
+	}{
+		"all is well":            {bank{}, 5, "sent", 4, 1, 0},
+		"each part fails twice":  {bank{late: 2, noSend: 2}, 5, "sent", 4, 1, 0},
+		"it cannot be sent":      {bank{noSend: 100, noRefund: 20}, 5, "returned", 5, 1, 1},
+		"no charge has answered": {bank{late: 100}, 5, "returned", 5, 1, 1},
+		"it is sold out":         {bank{}, 0, "returned", 0, 0, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			b, q := c.bank, queuetest.New(t)
+			b.charged, b.refunded = map[string]bool{}, map[string]bool{}
+			q.Handle(HandlePurchase(q.DB, q.Jobs, b.partners()), HandleReturn(q.DB, b.partners()))
+			execute(t, q, "CREATE TABLE purchases (id bigint PRIMARY KEY, state text, reserved int)")
+			execute(t, q, "CREATE TABLE items (id bigint PRIMARY KEY, in_stock int)")
+			execute(t, q, fmt.Sprintf("INSERT INTO items VALUES (9, %d)", c.stock))
+			execute(t, q, "INSERT INTO purchases VALUES (1, 'open', 0)")
+			id, err := FulfilPurchase.Add(t.Context(), q.Jobs, q.DB, Purchase{1, 9})
+			must(t, err)
+			q.LoseOne(id) // its process dies
+			settled := func() {
+				for range 40 {
+					q.RunDue()
+					q.Advance(6 * time.Hour)
+				}
+			}
+			settled()
+			check := func() {
+				t.Helper()
+				refunds := 0
+				for key := range b.charged {
+					if b.refunded[key] {
+						refunds++
+					}
+				}
+				state, left := look[string](t, q, "SELECT state FROM purchases"), look[int](t, q, "SELECT in_stock FROM items")
+				if state != c.state || left != c.left || len(b.charged) != c.charged || refunds != c.refunds || (b.sent == 1) != (c.state == "sent") {
+					t.Errorf("%s, %d in stock, %d charged, %d refunds, %d sent", state, left, len(b.charged), refunds, b.sent)
+				}
+			}
+			check()
+			again, err := q.Jobs.RetryAll(t.Context(), q.DB, queue_job.RetryRange{JobType: FulfilPurchase.JobType})
+			if must(t, err); (again.Jobs == 1) != (c.state == "returned") {
+				t.Errorf("%d jobs are retried", again.Jobs)
+			}
+			b.noSend, b.late = 0, 0 // it could be sent by now
+			settled()
+			check()
+		})
+	}
+}
+
 func TestATraceTravelsFromARequestThroughTheJobsThatComeOfIt(t *testing.T) {
 	var seen []string
 	q := queuetest.New(t)
@@ -281,6 +372,44 @@ func TestATraceTravelsFromARequestThroughTheJobsThatComeOfIt(t *testing.T) {
 	q.RunDue()
 	if slices.Sort(seen); !slices.Equal(seen, []string{"", "4bf92f", "4bf92f"}) {
 		t.Errorf("%q", seen)
+	}
+}
+
+func TestParametersAreStoredEncryptedWhileTheKeyIsChanged(t *testing.T) {
+	before, after := "2026-05:"+strings.Repeat("A", 43)+"=", "2026-11:"+strings.Repeat("B", 42)+"A="
+	type mail struct{ To string }
+	mails, ran := queue_job.Define[mail](1, "mail"), 0
+	old, err := CodecOf(before)
+	must(t, err)
+	both, err := CodecOf(after + " " + before)
+	must(t, err)
+	q := queuetest.New(t)
+	q.Encode(old)
+	_, err = mails.Add(t.Context(), q.Jobs, q.DB, mail{"anna@example.com"})
+	must(t, err)
+	q.Encode(both.RefusePlain())
+	_, err = mails.Add(t.Context(), q.Jobs, q.DB, mail{"anna@example.com"})
+	must(t, err)
+	used, err := KeysInUse(t.Context(), q.DB, q.DB)
+	if must(t, err); used["2026-05"] != 1 || used["2026-11"] != 1 || len(used) != 2 {
+		t.Errorf("keys in use: %v", used)
+	}
+	if n := look[int](t, q, "SELECT COUNT(*) FROM async_job_tab WHERE params LIKE '%example%'"); n > 0 {
+		t.Errorf("%d jobs are in plain text", n)
+	}
+	q.Handle(mails.Handle(func(_ context.Context, _ *queue_job.Job, m mail) error {
+		if m.To == "anna@example.com" {
+			ran++
+		}
+		return nil
+	}))
+	if q.RunDue(); ran != 2 {
+		t.Errorf("%d runs had their parameters", ran)
+	}
+	for _, bad := range []string{"", "a", "a:!"} {
+		if _, err := CodecOf(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
 	}
 }
 

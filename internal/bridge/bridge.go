@@ -8,6 +8,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -15,10 +16,16 @@ import (
 var QueueJob = hidden.QueueJob.(interface {
 	// Through gives a job its way to the table, and what its row says of this run, before its handler is called.
 	Through(job *queue_job.Job, by *hidden.Runner, number, retriesMost int32, started time.Time)
+	// Extra gives a job what few jobs have.
+	Extra(job *queue_job.Job, extra *store.Extra)
 	// Ended is the status that the handler of a job has given it in a transaction, whatever came of that; 0: it has given it none.
 	Ended(job *queue_job.Job) queue_job.JobStatus
+	// Asleep is the outcome of a run that has ended in queue_job.Job.Sleep, or in queue_job.Await: Ended is JobStatusContinue then.
+	Asleep(job *queue_job.Job) (outcome *queue_job.Outcome, awaits bool)
 	// EndReason is the reason that it gave for that; empty: none.
 	EndReason(job *queue_job.Job) string
+	// Log is the record of what the run of a job has logged, as it is stored.
+	Log(job *queue_job.Job, text string) (store.Step, error)
 	// Returned tells a job that its handler has returned.
 	Returned(job *queue_job.Job)
 
@@ -28,13 +35,29 @@ var QueueJob = hidden.QueueJob.(interface {
 	Defined(cfg *queue_job.Config) bool
 	// Settings returns how a configuration runs its type, and how long its jobs are kept, as async_job_type_tab has it.
 	Settings(cfg *queue_job.Config, kept *queue_job.Retention) string
-	// ScheduledParams returns the parameters of the jobs that the schedule of a configuration adds, as they are stored.
-	ScheduledParams(cfg *queue_job.Config) (string, error)
+	// ScheduledParams returns the parameters of the jobs that the schedule of a configuration adds, as they are stored in a job with a key.
+	ScheduledParams(cfg *queue_job.Config) (func(key string) (string, error), error)
+	// EncodedFor returns the parameters of a schedule that is a row, as they are stored in a job of it that has the key.
+	EncodedFor(key string, c *record.Schedule, codec queue_job.Codec) (string, error)
+
+	// CronOf is what reads the text of a schedule for the Jobs; nil: nothing does.
+	CronOf(jobs *queue_job.Jobs) func(text string) (queue_job.Schedule, error)
+
+	// WithCodec returns a configuration whose jobs a codec encodes.
+	WithCodec(cfg queue_job.Config, codec queue_job.Codec) queue_job.Config
+	// CodecOf is the codec of a configuration; nil: it has none.
+	CodecOf(cfg *queue_job.Config) any
+	// WithoutCodec returns Jobs that read values as they are stored. They are for reading only.
+	WithoutCodec(jobs *queue_job.Jobs) *queue_job.Jobs
 
 	// StoreOf returns the tables, reached through an executor.
 	StoreOf(jobs *queue_job.Jobs, ex queue_job.Executor) (*record.Store, error)
 	// ExecutorOf returns the handle that the Jobs were opened with; nil: it is no queue_job.Executor.
 	ExecutorOf(jobs *queue_job.Jobs) queue_job.Executor
+	// Sickness is what keeps the database from cleaning up, as it was when somebody asked last: within a minute, nothing is sent again.
+	Sickness(ctx context.Context, jobs *queue_job.Jobs, st *record.Store) *record.Sickness
+	// Look reads a job together with those who wait in Jobs.Wait, by their statements.
+	Look(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error)
 	// FilterOf returns which rows a filter selects. An error says which of its times it must not have.
 	FilterOf(filter *queue_job.Filter) (record.Filter, error)
 	// TypeOf returns what a row of the registry of types says.

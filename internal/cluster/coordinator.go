@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	takeMax  = time.Second     // taking leases must not keep renewals waiting
+	takeMax  = time.Second     // taking leases must not keep renewals waiting, see patience
 	lieMax   = 5 * time.Second // how long a lease lies until an instance takes it that is drained
 	turnsMax = 1000            // seats that give their leases away one after the other
 
@@ -29,12 +29,14 @@ type Coordinator struct {
 	process  Process
 	types    types
 	pace     pace
+	patience patience
 	farewell farewell
 	pauses   pausing
 	dormancy dormancy
 	laying   laying
 	seats    *ground.List[*seat]          // retired ones stay until what they have run is written
 	byName   map[string]*seat             // that have not retired, by their leases
+	unaware  map[string]unaware           // the last holders of leases that were broken, and then taken by this instance
 	seen     *snapshot                    // the last one
 	heeded   bool                         // what earlier instances with this one's identity have left behind is known
 	tidied   bool                         // the rows of instances that are no more were deleted
@@ -161,6 +163,6 @@ func (c *Coordinator) lastly(about context.Context, lease *keeper.Lease, stateme
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), stopPatience)
 	defer cancel()
 	if err := statement(ctx); err != nil {
-		c.process.Log.Warn(about, fmt.Sprintf("%s: %v; it expires by itself", lease.Want.Name, err))
+		c.process.Log.Warn(about, fmt.Sprintf("%s: %v; it is given back when the database answers, or it expires", lease.Want.Name, err))
 	}
 }

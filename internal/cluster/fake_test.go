@@ -56,6 +56,6 @@ func (*leases) DropLease(context.Context, string, string) error { return nil }
 // serveOn has a seat serve under a lease.
 func serveOn(t *testing.T, s *seat, term int64) *tenure {
 	t.Helper()
-	s.take(keeper.Unending(t.Context(), keeper.Want{Name: s.name}, term))
+	s.take(keeper.Unending(t.Context(), keeper.Want{Name: s.name}, term), unaware{})
 	return s.begin(func() {})
 }

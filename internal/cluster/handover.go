@@ -88,7 +88,7 @@ func (c *Coordinator) tellRest(s *seat, t *tenure, r *rest, moves bool) {
 		return
 	}
 	holding := t.lease.Context()
-	statement, cancel := context.WithTimeout(holding, takeMax)
+	statement, cancel := context.WithTimeout(holding, c.patience.span())
 	defer cancel()
 	if !c.process.Errlog.On(holding, "give a lease away", c.tellRestOnce(statement, s, t, r, moves)) {
 		r.wait.Reset()
@@ -189,12 +189,15 @@ func (c *Coordinator) drain(ctx context.Context, seats []*seat) (stuck []*seat) 
 	return stuck
 }
 
-// Gone gives the lease back that says that this instance is here, and ends its life.
+// Gone gives the lease back that says that this instance is here, and ends its life. If the name of a lease could not be given back, it leaves its
+// life behind: others do not hear of it, bury it, and take the lease, or they would wait until that has expired.
 func (c *Coordinator) Gone() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), stopPatience)
 	defer cancel()
 	var departing sync.WaitGroup // a stop has no time for one after the other
-	departing.Go(func() { c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx)) })
+	if !c.process.Keeper.OwesName() {
+		departing.Go(func() { c.process.Errlog.On(ctx, "depart", c.process.Keeper.Depart(ctx)) })
+	}
 	if here := c.presence.Load(); here != nil {
 		c.Release(here)
 	}

@@ -46,7 +46,7 @@ func (c *Coordinator) doSteps(ctx context.Context, steps []step) {
 		if again != nil && time.Now().Before(again.at) {
 			continue
 		}
-		statement, cancel := context.WithTimeout(ctx, takeMax)
+		statement, cancel := context.WithTimeout(ctx, c.patience.span())
 		err := s.do(statement)
 		cancel()
 		if !c.process.Errlog.On(ctx, "divide types", err) {

@@ -16,7 +16,7 @@ func New(p Process, configs []queue_job.Config) (*Coordinator, error) {
 	c := &Coordinator{
 		process: p, types: types{casts: map[int32]int{}, sleep: p.Tables.Dormancy != nil}, pace: newPace(),
 		farewell: farewell{leaves: make(chan struct{}), gone: make(chan struct{})}, dormancy: newDormancy(), laying: laying{again: map[int32]*later{}},
-		seats: ground.NewList(func(a, b *seat) int { return a.compare(b.Spec) }), byName: map[string]*seat{},
+		seats: ground.NewList(func(a, b *seat) int { return a.compare(b.Spec) }), byName: map[string]*seat{}, unaware: map[string]unaware{},
 		seen: &snapshot{}, orders: make(chan order),
 	}
 	c.configure(configs)
@@ -83,8 +83,18 @@ func (c *Coordinator) Run() {
 
 // look looks at the leases once, and takes, gives or asks accordingly. It reports whether there is no other instance.
 func (c *Coordinator) look(leaving bool) (alone bool, err error) {
-	statement, cancel := context.WithTimeout(c.process.Life, takeMax)
-	defer cancel()
+	began := time.Now()
+	err = c.patiently(func(statement context.Context) (err error) {
+		alone, err = c.lookOnce(statement, leaving)
+		return err
+	})
+	if err == nil {
+		c.patience.sufficed(time.Since(began))
+	}
+	return alone, err
+}
+
+func (c *Coordinator) lookOnce(statement context.Context, leaving bool) (alone bool, err error) {
 	if leaving {
 		c.sayFarewell(statement)
 	}
@@ -117,7 +127,10 @@ func (c *Coordinator) look(leaving bool) (alone bool, err error) {
 	case len(taken) > 0:
 		c.pace.soonSince = time.Time{} // what comes next has its own time
 		for _, lease := range taken {
-			c.byName[lease.Want.Name].take(lease)
+			name := lease.Want.Name
+			if of := c.byName[name].take(lease, c.unaware[name]); !of.until.IsZero() {
+				c.unaware[name] = of
+			}
 		}
 		if errLook := c.lookAgain(); errLook != nil { // nobody knows what still runs elsewhere
 			c.releaseAll(taken)
@@ -190,16 +203,16 @@ func (c *Coordinator) fleet(ctx context.Context) (fleet store.Fleet, sent time.T
 }
 
 // lookAgain looks once more, after leases were taken: whatever their last holders have left running was in the table before the
-// leases came free. It tries for takeMax.
+// leases came free. It tries for as long as a look may take.
 func (c *Coordinator) lookAgain() error {
-	ctx, cancel := context.WithTimeout(c.process.Life, takeMax)
-	defer cancel()
-	return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
-		v, err := c.see(ctx)
-		if err == nil {
-			c.heedRemains(&v.View)
-		}
-		return err
+	return c.patiently(func(ctx context.Context) error {
+		return ground.Retry(ctx, ground.Backoff{Longest: takeMax}, func() error {
+			v, err := c.see(ctx)
+			if err == nil {
+				c.heedRemains(&v.View)
+			}
+			return err
+		})
 	})
 }
 

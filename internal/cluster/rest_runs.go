@@ -75,7 +75,7 @@ func (c *Coordinator) writeRestRuns(ctx context.Context, s *seat, lease *keeper.
 
 // dropRestRuns deletes what was told of a lease that is no more. If that fails, it is deleted with the old lines.
 func (c *Coordinator) dropRestRuns(lease *keeper.Lease, rows int) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), takeMax)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.process.Life), c.patience.span())
 	defer cancel()
 	c.process.Errlog.On(ctx, "drop the runs of a rest", c.process.Tables.RestRuns.DropRestRuns(ctx, restOf(lease), rows))
 }

@@ -94,14 +94,16 @@ func (s *seat) want() keeper.Want {
 
 func (s *seat) minLock() time.Duration { return time.Duration(s.cfg.MinLockSecond) * time.Second }
 
-// take notes a lease that was taken, before anybody looks at a row. If it was broken, its holder may not know of that.
-func (s *seat) take(lease *keeper.Lease) {
-	t := &tenure{lease: lease}
+// take notes a lease that was taken, before anybody looks at a row. If it was broken, its holder may not know of that; and if it was broken a moment
+// ago, and has changed hands since, the holder of then may not. It returns who may not know.
+func (s *seat) take(lease *keeper.Lease, before unaware) unaware {
+	t := &tenure{lease: lease, unaware: before}
 	if term, instance, broken := lease.Broken(); broken {
 		rest := share.Rest{Name: share.Remains(lease.Want.Name, term), JobType: s.JobType, Shard: s.Shard, Layout: s.Layout, Term: term, Instance: instance}
 		t.unaware = unaware{rest, time.Now().Add(unawareMax)}
 	}
 	s.latest.Store(t)
+	return t.unaware
 }
 
 // begin has the seat serve under the lease that was taken.

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -99,4 +101,23 @@ func TestAnAnswerToAnEarlierQuestionIsNotPassedOn(t *testing.T) {
 	if c.pauses.latest.Load() != second {
 		t.Error("a lease that is taken now does not have the latest answer")
 	}
+}
+
+// A type may get another configuration at that moment, so that its lease is given back and taken again.
+func TestWhatTheHolderOfABrokenLeaseMarksIsLeftAloneAlsoIfTheLeaseChangesHandsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := coordinatorOf(t, Tables{}, queue_job.Config{JobType: 7})
+		s := c.byName["job-7"]
+		rest := share.Rest{Name: "rest-7-64", JobType: 7, Layout: s.Layout, Term: 64, Instance: "bbbbbbbbbbbb"}
+		of := s.take(keeper.Unending(t.Context(), keeper.Want{Name: s.name}, 65), unaware{rest, time.Now().Add(unawareMax)})
+		time.Sleep(unawareMax / 2)
+		s.take(keeper.Unending(t.Context(), keeper.Want{Name: s.name}, 66), of)
+		if r := s.remains(nil, "aaaaaaaaaaaa", nil); !slices.Equal(r.Terms, []int64{64}) {
+			t.Errorf("a second after the break, %v are left alone", r.Terms)
+		}
+		time.Sleep(unawareMax / 2)
+		if r := s.remains(nil, "aaaaaaaaaaaa", nil); len(r.Terms) > 0 {
+			t.Errorf("two seconds after the break, %v are left alone", r.Terms)
+		}
+	})
 }

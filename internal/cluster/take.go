@@ -137,7 +137,8 @@ func (c *Coordinator) tidy() {
 	if c.tidied {
 		return
 	}
-	statement, cancel := context.WithTimeout(c.process.Life, takeMax)
-	defer cancel()
-	c.tidied = !c.process.Errlog.On(c.process.Life, "delete ended leases", c.process.Keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral))
+	err := c.patiently(func(statement context.Context) error {
+		return c.process.Keeper.DropEnded(statement, share.Prefixes[1:], share.Ephemeral)
+	})
+	c.tidied = !c.process.Errlog.On(c.process.Life, "delete ended leases", err)
 }

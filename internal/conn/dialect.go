@@ -48,6 +48,7 @@ type Dialect struct {
 	// end of an INSERT of rows with this primary key that leaves existing rows as they are, and that many may send at once
 	UnlessRow func(key string) string
 	Returning string // end of an INSERT that returns the ids as rows; empty: the driver tells one id
+	Chains    bool   // an INSERT may begin with an UPDATE, whose rows it inserts
 	Arrays    bool   // many rows are inserted from arrays, one for each column, and not from a list of rows
 	// no INSERT may read another table, or leave out rows, since the server warns of both in its log: a look before it must say that the row
 	// is to be inserted
@@ -67,7 +68,8 @@ type Dialect struct {
 	Deletes    string // DELETE, and …
 	// … UPDATE of tables that are small, so that the optimizer may go through all rows: safe updates must not refuse it
 	Updates     string
-	LockingRead string                             // end of a SELECT that sees what is committed, not the transaction's snapshot
+	LockingRead string                             // end of a SELECT that sees what is committed, not the transaction's snapshot …
+	HoldingRead string                             // … and lets nobody change its rows until the end of the transaction
 	ForUpdate   string                             // end of a SELECT that locks its rows until the end of the transaction
 	SkipLocked  string                             // behind ForUpdate: leaves out rows that others have locked; empty: the database cannot
 	UnlessHeld  func(s *Sender, u Updating) string // an UPDATE that fails at once if another transaction has locked a row; see Updating
@@ -100,6 +102,9 @@ type Dialect struct {
 	currentSchema string // the schema of tables whose names have none
 	impatient     string // makes this session wait at most a second for the lock of a table; empty: the database does not wait
 	patient       string // takes that back; empty: the end of the transaction does that
+
+	// Sickness reads what keeps the database from cleaning up, see record.Store.Sickness. Empty: the database does not say.
+	Sickness string
 
 	// How statements are sent.
 	begin        string // begins a transaction that will write
@@ -229,6 +234,7 @@ func (d Dialect) named(prefix string) *Dialect {
 	d.ofTypes = WithPrefix(d.ofTypes, prefix)
 	d.ByPaused = WithPrefix(d.ByPaused, prefix)
 	d.Steered = WithPrefix(d.Steered, prefix)
+	d.Sickness = WithPrefix(d.Sickness, prefix)
 	return &d
 }
 

@@ -24,4 +24,20 @@
 //
 // It repeats a statement by itself only in these cases: the reserved connection was found to be broken; another connection writes to SQLite; a
 // deadlock has undone the whole transaction, and the verb has asked for that ([Sender.InSpiteOfDeadlocks], [SendAgain]).
+//
+// # A slow database
+//
+// Whoever gives a statement up loses its connection, and a login takes three to six answers. So if all answers take long, giving up too soon is what
+// keeps anything from being answered. What has a patience is patient enough from the second time on:
+//
+//	a login to a reserved connection    3 s, then 12 s, and every 2 s another try begins beside it: a login that the server has forgotten must
+//	                                    not keep the next one waiting. It goes on when whoever wanted it has given up (opening.go).
+//	a statement on such a connection    It is not sent if whoever sends it gives up sooner than the last answer came (inTime).
+//	a look at the leases                1 s, then a sixth of the shortest lease, until looks are quick again (cluster/patience.go)
+//	a beat                              0.6 s, then until the connection of the leases answers: then only its own is dead (keeper/life.go).
+//	                                    It counts for three to five answers longer, so that a mark can be answered in that time.
+//	a renewal                           a sixth of the shortest lease, or four answers, up to half of that lease (keeper.go)
+//	a mark                              3 s, or three times as long as the last one, up to 10 s (pipeline/doubts.go)
+//
+// The first time costs a connection each. So jobs may stand still for as long as a few logins take, and go on then.
 package conn

@@ -105,6 +105,7 @@ var mysqlLike = Dialect{
 	Updates:     despiteSafeUpdates("UPDATE"),
 	ofTypes:     "job_type IN (%s)", // by the primary key
 	LockingRead: " LOCK IN SHARE MODE",
+	HoldingRead: " LOCK IN SHARE MODE",
 	ForUpdate:   " FOR UPDATE",
 	SkipLocked:  PassingLocked,
 	Steered:     steeredOr,
@@ -132,6 +133,21 @@ var mysqlLike = Dialect{
 	currentSchema: "DATABASE()",
 	impatient:     "SET SESSION lock_wait_timeout = 1",
 	patient:       "SET SESSION lock_wait_timeout = @@GLOBAL.lock_wait_timeout",
+
+	// trx_started is in the system's time zone, whatever the session's is. With READ COMMITTED, a snapshot lasts as long as its statement.
+	// A transaction that was prepared (XA) and has lost its session has 0 as its session's id.
+	Sickness: "(SELECT CASE trx_mysql_thread_id WHEN 0 THEN 'prepared' ELSE 'session' END AS kind, CAST(trx_mysql_thread_id AS CHAR) AS id, " +
+		"COALESCE(user, '') AS who, COALESCE(host, '') AS place, " +
+		"CASE trx_isolation_level WHEN 'READ COMMITTED' THEN COALESCE(time, 0) " +
+		"ELSE TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()) END AS seconds, " +
+		"CASE WHEN trx_query IS NULL THEN 'idle' ELSE 'active' END AS state, COALESCE(LEFT(trx_query, 300), '') AS statement, 0 AS amount, 0 AS more " +
+		"FROM information_schema.innodb_trx " +
+		"LEFT JOIN information_schema.processlist AS sessions ON sessions.id = trx_mysql_thread_id " +
+		"WHERE trx_mysql_thread_id <> CONNECTION_ID() AND trx_isolation_level <> 'READ UNCOMMITTED' " +
+		"AND (trx_isolation_level <> 'READ COMMITTED' OR trx_query IS NOT NULL) " +
+		"ORDER BY seconds DESC LIMIT 3) " +
+		"UNION ALL (SELECT 'history', '', '', '', 0, '', '', count, 0 " +
+		"FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len')",
 
 	session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusUnusable,
 	begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block

@@ -59,6 +59,7 @@ var PostgreSQL = Dialect{
 	UnlessRow:   func(string) string { return " ON CONFLICT DO NOTHING" },
 	UnlessThere: " ON CONFLICT DO NOTHING",
 	Returning:   " RETURNING id",
+	Chains:      true,
 	Arrays:      true,
 	IDsBehind: "SELECT setval(source, last) AS last " +
 		"FROM (SELECT CAST(pg_get_serial_sequence('%[1]s', 'id') AS regclass) AS source, (SELECT MAX(id) FROM %[1]s) AS last) AS ids" +
@@ -71,6 +72,7 @@ var PostgreSQL = Dialect{
 	// in different orders.
 	ofTypes:     "job_type = ANY(ARRAY(SELECT job_type FROM async_job_type_tab WHERE job_type IN (%s) ORDER BY job_type FOR UPDATE))",
 	ForUpdate:   " FOR UPDATE",
+	HoldingRead: " FOR SHARE",
 	SkipLocked:  " SKIP LOCKED",
 	UnlessHeld:  hardlyWaiting,
 	PassingHeld: fromUnlocked,
@@ -101,6 +103,7 @@ var PostgreSQL = Dialect{
 		"JOIN pg_class AS own ON own.oid = indexrelid " +
 		"JOIN pg_class AS owner ON owner.oid = indrelid " +
 		"WHERE indrelid IN (%[1]s)",
+	Sickness:  sicknessOfPostgres,
 	impatient: "SET LOCAL lock_timeout = '1s'", // LOCAL, since a pooler may give the session to another client next
 
 	bind:          sqlx.DOLLAR,
@@ -110,6 +113,34 @@ var PostgreSQL = Dialect{
 
 	failureEndsAll: true,
 }
+
+// sicknessOfPostgres is Dialect.Sickness. The sessions of this database count, and senders of WAL, which hand on what standbys ask for. A
+// VACUUM holds nothing. If the user may not look into a session, PostgreSQL says so in the place of the statement.
+const sicknessOfPostgres = "(SELECT CASE backend_type WHEN 'walsender' THEN 'standby' ELSE 'session' END AS kind, CAST(pid AS text) AS id, " +
+	"COALESCE(CAST(usename AS text), '') AS who, COALESCE(host(client_addr), 'local') AS place, " +
+	"CAST(COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - xact_start), 0) AS bigint) AS seconds, " +
+	"COALESCE(state, '') AS state, " +
+	"LEFT(query, 300) AS statement, CAST(COALESCE(GREATEST(age(backend_xid), age(backend_xmin)), 0) AS bigint) AS amount, " +
+	"CAST(0 AS bigint) AS more " +
+	"FROM pg_stat_activity " +
+	"WHERE pid <> pg_backend_pid() AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL) " +
+	"AND (datname = current_database() AND backend_type = 'client backend' AND query !~* '^\\s*vacuum' OR backend_type = 'walsender') " +
+	"ORDER BY amount DESC, seconds DESC LIMIT 3) " +
+	"UNION ALL (SELECT 'prepared', gid, CAST(owner AS text), '', CAST(EXTRACT(EPOCH FROM clock_timestamp() - prepared) AS bigint), '', '', " +
+	"CAST(age(transaction) AS bigint), 0 " +
+	"FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 3) " +
+	"UNION ALL SELECT 'slot', CAST(slot_name AS text), '', '', 0, CASE WHEN active THEN 'active' ELSE '' END, '', " +
+	"CAST(COALESCE(age(xmin), 0) AS bigint), COALESCE(CAST(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() " +
+	"THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn) AS bigint), 0) " +
+	"FROM pg_replication_slots " +
+	"UNION ALL SELECT 'dead', '', '', '', " +
+	"CAST(COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - GREATEST(last_vacuum, last_autovacuum)), -1) AS bigint), " +
+	"CASE WHEN current_setting('autovacuum') = 'off' OR array_to_string(reloptions, ' ') ~* 'autovacuum_enabled=(f|of|n|0)' " +
+	"THEN 'off' ELSE '' END, '', " +
+	"n_dead_tup, n_live_tup " +
+	"FROM pg_class JOIN pg_stat_all_tables ON relid = oid WHERE oid = to_regclass('async_job_tab') " +
+	"UNION ALL SELECT 'hidden', '', '', '', 0, '', '', COUNT(*), 0 " +
+	"FROM pg_stat_activity WHERE datname = current_database() AND query = '<insufficient privilege>' HAVING COUNT(*) > 0"
 
 // hardlyWaiting has a statement fail (55P03) if it waits for a lock for five milliseconds. The setting ends with the statement's
 // transaction. The condition is asked once, before a row is looked at.

@@ -165,7 +165,8 @@ const (
 type margin struct {
 	pool     connPool
 	changing turn
-	opening  atomic.Bool // the limit is higher for a moment
+	opening  atomic.Bool                        // the limit is higher for a moment
+	cancel   atomic.Pointer[context.CancelFunc] // of whoever opens a connection now
 
 	limit   int // the pool's, when it was last read or set; 0: it has none
 	claimed int // places for connections of ours
@@ -185,6 +186,9 @@ type ownConn struct {
 
 	// The rest belongs to the goroutine that has the turn.
 	conn   *sql.Conn
+	opens  *opening // whoever waits for it may give up, and the next one goes on waiting; nil: nobody has needed a connection
+	gives  patience // to the server
+	takes  takes
 	claims bool        // it has a place
 	given  bool        // it was given back: late statements use the pool
 	used   time.Time   // last
@@ -227,7 +231,9 @@ func resend[T any](ctx context.Context, c *ownConn, send func(*sql.Conn) (T, err
 		if err != nil {
 			return result, err
 		}
+		began := time.Now()
 		result, err = send(conn)
+		c.takes.answered(time.Since(began), err)
 		c.dropOn(err, conn)
 		c.rest()
 		if !old || err == nil || ctx.Err() != nil || !isBroken(err) || c.passing() && !errors.Is(err, driver.ErrBadConn) {
@@ -242,14 +248,15 @@ func (c *ownConn) lend(ctx context.Context) (*sql.Conn, func(error), error) {
 		return pool{c, c.margin.pool}.lend(ctx)
 	}
 	conn, err := c.open(ctx)
+	began := time.Now()
 	return conn, func(err error) {
+		c.takes.answered(time.Since(began), err)
 		c.dropOn(err, conn)
 		c.rest()
 	}, err
 }
 
-// open returns the connection, and opens it if there is none. Handlers may hold all connections of the pool, so while
-// open waits for one, the pool's limit is at least one more than the connections in use.
+// open returns the connection, and opens it if there is none.
 func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 	if c.conn != nil {
 		select {
@@ -258,50 +265,41 @@ func (c *ownConn) open(ctx context.Context) (*sql.Conn, error) {
 			c.margin.changing.leave()
 		default: // somebody else opens one
 		}
-		return c.conn, nil
+		return c.inTime(ctx)
 	}
 	if c.passing() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, openMax)
 		defer cancel()
 	}
-	leave, err := c.margin.changing.enter(ctx)
+	if c.opens == nil || c.opens.failed() { // nobody has waited for that error
+		c.opens = c.begin(ctx)
+	}
+	select {
+	case <-c.opens.over:
+	case <-ctx.Done():
+		c.rest()
+		return nil, ctx.Err()
+	}
+	err := c.opens.err
+	c.conn, c.opens = c.opens.conn, nil
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.add(ctx)
-	if err != nil && c.whom != forLeases { // handlers must not have its place: the server may refuse us for long
-		c.unclaim()
-	}
-	leave()
-	if err != nil {
-		if !errors.Is(err, context.DeadlineExceeded) {
-			c.refused.Store(time.Now().UnixNano())
-		}
-		return nil, err
-	}
-	c.conn = conn
-	if c.prepare != "" {
-		_, err = conn.ExecContext(ctx, c.prepare)
-		c.dropOn(err, conn)
-	}
-	return conn, err
+	return c.inTime(ctx)
 }
 
-// add takes another connection out of the pool. The caller has changing.
-func (c *ownConn) add(ctx context.Context) (*sql.Conn, error) {
-	c.claim()
-	if c.margin.limit > 0 {
-		c.margin.opening.Store(true)
-		defer c.margin.opening.Store(false)
-		c.margin.pool.SetMaxOpenConns(max(c.margin.limit, c.margin.pool.Stats().InUse+1))
-		defer c.margin.pool.SetMaxOpenConns(c.margin.limit)
+// inTime returns the connection, unless an answer hardly comes before ctx ends: that would cost the connection, and several answers are needed for
+// another one.
+func (c *ownConn) inTime(ctx context.Context) (*sql.Conn, error) {
+	if deadline, limited := ctx.Deadline(); limited && !c.passing() && c.takes.longer(time.Until(deadline)) {
+		return nil, context.DeadlineExceeded
 	}
-	return c.margin.pool.Conn(ctx)
+	return c.conn, nil
 }
 
 const (
-	openMax   = 2 * time.Second  // others that open one wait for it
+	openMax   = 2 * time.Second  // how long a statement waits for one that has to be opened
 	openAgain = 10 * time.Second // after the server refused a connection; until then, statements wait in the pool
 	keptFor   = time.Minute      // since it was needed
 )
@@ -330,7 +328,7 @@ func (c *ownConn) giveBack() {
 	if c.unused == nil { // it was given back meanwhile
 		return
 	}
-	if left := keptFor - time.Since(c.used); left > 0 && c.conn != nil {
+	if left := keptFor - time.Since(c.used); left > 0 && (c.conn != nil || c.opens != nil) {
 		c.unused.Reset(left)
 		return
 	}
@@ -340,6 +338,11 @@ func (c *ownConn) giveBack() {
 
 // close gives the connection and its place back. The caller has the turn.
 func (c *ownConn) close() {
+	if c.opens != nil {
+		c.opens.cancel()
+		<-c.opens.over
+		c.conn, c.opens = c.opens.conn, nil
+	}
 	if c.conn != nil {
 		c.drop(c.conn)
 	}
@@ -400,11 +403,15 @@ func (c *ownConn) dropOn(err error, conn *sql.Conn) {
 // drop gives the connection back to the pool. If prepare has changed its session, the connection is closed instead, since
 // the session is not as the application made it.
 func (c *ownConn) drop(conn *sql.Conn) {
+	c.discard(conn)
+	c.conn = nil
+}
+
+func (c *ownConn) discard(conn *sql.Conn) {
 	if c.prepare != "" {
 		discard(conn)
 	}
 	conn.Close()
-	c.conn = nil
 }
 
 // leave ends the use by one sender. The last one gives the connection back.
@@ -418,6 +425,9 @@ func (c *ownConn) leave() {
 	r.conns[c.whom] = nil
 	if r.conns == ([purposes]*ownConn{}) {
 		delete(reservations.of, c.margin.pool)
+	}
+	if cancel := c.margin.cancel.Load(); cancel != nil { // also of another one, for which this one would wait
+		(*cancel)()
 	}
 	done, _ := c.turn.enter(context.Background())
 	defer done()

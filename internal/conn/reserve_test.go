@@ -531,3 +531,144 @@ func (r refusing) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	return r.server.Connect(ctx)
 }
+
+// slowServer answers late: also each of three packets of a login.
+type slowServer struct {
+	server
+	login atomic.Int64 // nanoseconds
+}
+
+func slowly(login time.Duration) *slowServer {
+	s := &slowServer{}
+	s.login.Store(int64(login))
+	return s
+}
+
+func (s *slowServer) Connect(ctx context.Context) (driver.Conn, error) {
+	select {
+	case <-time.After(time.Duration(s.login.Load())):
+		return s.server.Connect(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// sendUntilAnswered sends a statement again and again, each time with little patience, and tells failed of each time without an answer.
+func sendUntilAnswered(t *testing.T, reserved *Sender, failed func(error)) {
+	t.Helper()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		_, err := Exec(ctx, reserved, "UPDATE")
+		cancel()
+		if err == nil {
+			return
+		}
+		failed(err)
+	}
+}
+
+func TestAReservedConnectionComesAboutThoughNobodyWaitsForSoLong(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := slowly(8 * time.Second)
+			s.takes = 100 * time.Millisecond
+			pool := sql.OpenDB(s)
+			defer pool.Close()
+			pool.SetMaxOpenConns(limit)
+			reserved, release := senderOn(pool).Reserve()
+			defer release()
+			began := time.Now()
+			sendUntilAnswered(t, reserved, func(err error) {
+				if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Minute {
+					t.Fatalf("limit %d: %v after %v", limit, err, time.Since(began))
+				}
+			})
+			if n := s.opened.Load(); n != 1 || time.Since(began) > 20*time.Second {
+				t.Errorf("limit %d: %d connections, the last of them after %v", limit, n, time.Since(began))
+			}
+		})
+	}
+}
+
+func TestAStopWaitsForNoConnectionThatIsBeingOpened(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			pool := sql.OpenDB(slowly(time.Hour))
+			defer pool.Close()
+			pool.SetMaxOpenConns(limit)
+			reserved, release := senderOn(pool).Reserve()
+			pulse, still := senderOn(pool).Pulse()
+			for _, s := range []*Sender{pulse, reserved} {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				if _, err := Exec(ctx, s, "UPDATE"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				cancel()
+			}
+			began := time.Now()
+			release()
+			still()
+			if took := time.Since(began); took > 0 {
+				t.Errorf("limit %d: a release took %v", limit, took)
+			}
+			expectLimit(t, pool, limit)
+		})
+	}
+}
+
+// A server that has forgotten a login, or what is between, does not answer it any more; another login it answers. However many it has forgotten, the
+// next one comes soon.
+func TestALoginThatIsForgottenIsGivenUp(t *testing.T) {
+	for _, away := range []time.Duration{0, 4 * time.Second, 7 * time.Second, 10 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := slowly(time.Hour)
+			pool := sql.OpenDB(s)
+			defer pool.Close()
+			reserved, release := senderOn(pool).Reserve()
+			defer release()
+			began := time.Now()
+			sendUntilAnswered(t, reserved, func(error) {
+				synctest.Wait() // it has read how long a login takes
+				if time.Since(began) >= away {
+					s.login.Store(0) // of the next ones
+				}
+			})
+			if took := time.Since(began) - away; took > 3*time.Second {
+				t.Errorf("after %v, the next one came %v later", away, took)
+			}
+		})
+	}
+}
+
+func TestAStatementThatHardlyHasAnAnswerInTimeCostsNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slowly(4500 * time.Millisecond)
+		s.takes = 1500 * time.Millisecond
+		pool := sql.OpenDB(s)
+		defer pool.Close()
+		reserved, release := senderOn(pool).Reserve()
+		defer release()
+		answered, began := 0, time.Now()
+		for time.Since(began) < time.Minute {
+			ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second) // which is not enough for the login, and two statements
+			if _, err := Exec(ctx, reserved, "UPDATE"); err == nil {
+				answered++
+			} else if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if n := s.opened.Load(); n != 1 || answered < 30 {
+			t.Errorf("%d connections, %d answers", n, answered)
+		}
+		s.takes = 0 // it is quick again, and nobody has told
+		for range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, err := Exec(ctx, reserved, "UPDATE")
+			if cancel(); err == nil {
+				return
+			}
+		}
+		t.Error("a statement is not sent, since another one took long")
+	})
+}

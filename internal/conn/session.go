@@ -195,20 +195,31 @@ func (s *Sender) Current() string {
 // anyway. Where a failure ends the transaction, UndoAlone sets a savepoint before; if there is no transaction, the database refuses the
 // savepoint, and none is needed.
 func UndoAlone(ctx context.Context, via Via, mayFail bool, send func() error) error {
-	s := via.sender()
-	if !mayFail || !s.failureEndsAll || s.CommitsEach() {
+	if !mayFail {
+		return send()
+	}
+	return undoAlone(ctx, via.sender(), IsDuplicate, send)
+}
+
+// MayFail sends a read that the user may not be allowed, so that the caller's transaction goes on then.
+func MayFail(ctx context.Context, via Via, send func() error) error {
+	return undoAlone(ctx, via.sender(), func(err error) bool { return err != nil }, send)
+}
+
+func undoAlone(ctx context.Context, s *Sender, undone func(error) bool, send func() error) error {
+	if !s.failureEndsAll || s.CommitsEach() {
 		return send()
 	}
 	if _, err := Exec(ctx, s, "SAVEPOINT persistent_queue"); err != nil {
 		return send()
 	}
 	err := send()
-	if IsDuplicate(err) {
+	if undone(err) {
 		if _, failed := Exec(ctx, s, "ROLLBACK TO SAVEPOINT persistent_queue"); failed != nil {
 			return failed
 		}
 	}
-	if err == nil || IsDuplicate(err) {
+	if err == nil || undone(err) {
 		if _, failed := Exec(ctx, s, "RELEASE SAVEPOINT persistent_queue"); failed != nil {
 			return failed
 		}

@@ -9,16 +9,17 @@ import (
 )
 
 // Tables are the names of the tables of the library in a database.
-type Tables struct{ Jobs, Leases, Attempts, Types, Lines, Stats, Tenures, Acts string }
+type Tables struct{ Jobs, Leases, Attempts, Types, Lines, Stats, Tenures, Acts, Steps, Timetable string }
 
 func named(prefix string) Tables {
 	return Tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab",
-		prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab"}
+		prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab",
+		prefix + "async_job_step_tab", prefix + "async_job_schedule_tab"}
 }
 
 var (
-	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act)_)?tab)\b`)
-	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_job|act_state|act_type|type_paused|type_layout|type_workers|type_rate)\b`)
+	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act|step|schedule)_)?tab)\b`)
+	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_(?:job|state|type)|type_(?:paused|layout|workers|rate)|schedule_next)\b`)
 	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 

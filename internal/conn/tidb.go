@@ -6,6 +6,7 @@ var TiDB = func() Dialect {
 	// TiDB refuses LOCK IN SHARE MODE (error 1235) unless a global variable says otherwise. FOR UPDATE sees the same rows.
 	// The family does not say it, because MariaDB then finds deadlocks where several callers add one key.
 	d.LockingRead = " FOR UPDATE"
+	d.HoldingRead = d.LockingRead
 	// In a transaction, TiDB locks the rows below a derived table that is read FOR UPDATE. And nothing has to be sent to a
 	// primary here: each server reads what is committed.
 	d.latest = "%s"
@@ -20,6 +21,7 @@ var TiDB = func() Dialect {
 	// summer time is an hour off for an hour each autumn, both when it writes a lease and when it reads one. The session of
 	// our own is in UTC.
 	d.LeaseUpdate = "UPDATE shedlock_tab FORCE INDEX (PRIMARY)"
+	d.Sickness = "" // it has no undo logs: what its garbage collection waits for, it ends by itself
 	d.UnlockedLeases, d.NamesFirst = d.LeaseUpdate+" SET %s WHERE lock_name IN (?) AND %s", false
 	return d
 }()

@@ -44,18 +44,26 @@ func (d *database) heedSetBack() {
 	d.startedEarlier()
 	d.forgetWaiting()
 	d.life.whileWorking(func(context.Context) {
-		if a.looks = 0; d.tables.Ahead == nil || a.mending {
-			return
+		switch a.looks = 0; {
+		case d.tables.Ahead == nil:
+		case a.mending:
+			ground.Signal(a.anew)
+		default:
+			anew := make(chan struct{}, 1)
+			a.mending, a.anew = true, anew
+			d.life.work(func(working context.Context) { d.mendSoon(working, anew) })
 		}
-		a.mending = true
-		d.life.work(d.mendSoon)
 	})
 }
 
-// mendSoon mends what was put off, now and then. All instances begin at about the same moment.
-func (d *database) mendSoon(working context.Context) {
+// mendSoon mends what was put off, now and then, and begins anew when it is told that the clock was set back again: the next look may be a
+// minute away, and this process may not live that long. All instances begin at about the same moment.
+func (d *database) mendSoon(working context.Context, anew <-chan struct{}) {
 	spread := time.Duration(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)).Int64N(int64(aheadSoon)))
-	for wait, more := d.nextLookAhead(); more && ground.Sleep(working, wait+spread); wait, more = d.nextLookAhead() {
+	for wait, more := d.nextLookAhead(); more && working.Err() == nil; wait, more = d.nextLookAhead() {
+		if ground.Wait(working, wait+spread, anew) || working.Err() != nil {
+			continue
+		}
 		for range aheadTries {
 			failed := d.shared.Errlog.On(working, "mend what was put off while the clock was ahead", d.mendAhead(working))
 			if !failed || !ground.Sleep(working, aheadAgain) {
@@ -75,6 +83,12 @@ func (d *database) nextLookAhead() (wait time.Duration, more bool) {
 	if a.looks == len(aheadLooks) {
 		a.mending = false
 		return 0, false
+	}
+	if a.looks == 0 { // this is the answer to the signal
+		select {
+		case <-a.anew:
+		default:
+		}
 	}
 	a.looks++
 	return aheadLooks[a.looks-1], true

@@ -29,5 +29,6 @@ func abandonedBefore(days int, now int64) int64 {
 type setBacks struct {
 	setBack [aheadMost]time.Time // when the database's clock was found to have been set back, the last few times
 	mending bool                 // what was written while the database's clock was ahead is being mended
-	looks   int                  // how many of the looks for that have begun since the clock was set back last; both guarded by draining
+	looks   int                  // how many of the looks for that have begun since the clock was set back last
+	anew    chan struct{}        // the clock was set back once more; draining guards these three
 }

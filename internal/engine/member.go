@@ -85,6 +85,7 @@ func (d *database) newMember(cfg queue_job.Config, is cluster.Spec) (*member, er
 	if err != nil {
 		return nil, err
 	}
+	m.backlog.ByGroup = cfg.FairByGroup
 	m.backlog.PageRows, m.backlog.RoomCame, m.backlog.OnLeftAlone = cfg.LoadLimit, m.line.RoomCame, m.tellLeftAlone
 	if cfg.Schedule != nil {
 		base := &upkeep.Base{Log: d.shared.Log, About: m.About(), Clock: d.shared.Clock, Errlog: d.shared.Errlog}
@@ -102,10 +103,10 @@ func try(cfg *queue_job.Config) error {
 	return err
 }
 
-func scheduledParams(cfg *queue_job.Config) (string, error) {
+func scheduledParams(cfg *queue_job.Config) (func(key string) (string, error), error) {
 	params, err := bridge.QueueJob.ScheduledParams(cfg)
 	if err != nil {
-		return "", fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
+		return nil, fmt.Errorf("schedule of job type %d: %w", cfg.JobType, err)
 	}
 	return params, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/pipeline"
+	"github.com/create-info/persistent-queue/internal/upkeep"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -20,6 +21,8 @@ type Options struct {
 	MaxWorkers int  // handlers that run at a time, at most; 0: as many as the configurations say
 	Retention  queue_job.Retention
 	Identity   string                                            // of the process, as the application says; empty: it says none
+	Cron       upkeep.Cron                                       // nil: the schedules that are rows are left to others
+	Codec      queue_job.Codec                                   // of the jobs that these schedules add; nil: none
 	Archive    func(context.Context, []queue_job.Archived) error // gets jobs before they are deleted; nil: nobody does
 	Observers  []queue_job.Observer
 	OnSettled  func(context.Context, []queue_job.Settled) // nil: nobody is told, as below

@@ -76,7 +76,32 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	slices.SortFunc(rows, func(a, c store.Row) int {
 		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(a.DueSecond(), c.DueSecond()), cmp.Compare(a.ID, c.ID))
 	})
-	return s.calls(rows), err
+	return s.calls(s.byTurns(rows)), err
+}
+
+// byTurns has the groups of types that are fair take turns, in the places that their types' rows have.
+func (s *Stepper) byTurns(rows []store.Row) []store.Row {
+	places := map[int32][]int{}
+	for i := range rows {
+		if s.members[rows[i].JobType].line.Config().FairByGroup {
+			places[rows[i].JobType] = append(places[rows[i].JobType], i)
+		}
+	}
+	if len(places) == 0 {
+		return rows
+	}
+	turned := slices.Clone(rows)
+	for jobType, places := range places {
+		its := make([]*store.Row, len(places))
+		for i, place := range places {
+			its[i] = &rows[place]
+		}
+		pipeline.InTurns(s.members[jobType].line.Config(), its)
+		for i, place := range places {
+			turned[place] = *its[i]
+		}
+	}
+	return turned
 }
 
 // first leaves out the rows of ordered types that are not the first of their key.

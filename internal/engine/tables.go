@@ -22,6 +22,7 @@ type Tables struct {
 	RestRuns   cluster.RestRuns       // nil: nobody tells what handlers have whose lease was given away
 	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
+	Timetable  upkeep.Timetable       // nil: nobody adds the jobs of schedules that are rows
 	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
@@ -69,7 +70,7 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	engine, handlers, release := jobs.Relieved()
 	return Tables{
 		// Handlers do not hold these up, however many connections they have.
-		Jobs: engine, RestRuns: engine, Schedules: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
+		Jobs: engine, RestRuns: engine, Schedules: engine, Timetable: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
 		Layouts: engine, Run: handlers, Leases: leases, Beats: beats,
 		History: jobs, Deletes: jobs, Ahead: jobs, Acts: jobs, // which can wait, and may take long
 		Advise: jobs.Advise, IdleClosed: jobs.IdleClosed(), Full: jobs.Full(),

@@ -75,6 +75,9 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 	if d.tables.Acts != nil {
 		tasks = append(tasks, upkeep.Operations(b, d.tables.Acts, func() string { return d.coordinator.Instance() + " " + keeper.NewID() }))
 	}
+	if d.tables.Timetable != nil && d.options.Cron != nil {
+		tasks = append(tasks, upkeep.RunTimetable(b, d.tables.Timetable, d.options.Cron, d.options.Codec))
+	}
 	return tasks
 }
 

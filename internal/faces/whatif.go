@@ -85,11 +85,13 @@ type Past struct {
 	More    bool
 	// RetryWaits are the waits before the retries of a job, as in [queue_job.Type].
 	RetryWaits []queue_job.Wait
+	// ByGroup: groups take turns, see [queue_job.Config].FairByGroup.
+	ByGroup bool
 }
 
 // PastOf is a past with what a type has told of the jobs that wait.
 func PastOf(t *operate.Type, periods []operate.Period) *Past {
-	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits}
+	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits, ByGroup: t.Known.Config.FairByGroup}
 	if m := t.Memory; m != nil {
 		p.At, p.Waiting, p.Oldest, p.More = m.AsOf, m.Due(), m.Overdue, m.More
 	}
@@ -99,9 +101,10 @@ func PastOf(t *operate.Type, periods []operate.Period) *Past {
 // WhatIf replays what a job type did under limits. When its runs fell due follows from when they started and how long they had been due by
 // then, within a factor of two; those that still wait fell due evenly since the first of them did.
 //
-// It is a model. It starts runs in the order in which they fell due, first runs and retries by turns, and knows neither priorities, groups
-// nor batches; handlers take what they took on average in that step, and as many of them ask for a retry as did; within a step, runs
-// fall due evenly. The milliseconds that statements take are left out. [Advise] says where it is so far off that it is of no use.
+// It is a model. It starts runs in the order in which they fell due, first runs and retries by turns, and knows neither priorities, groups,
+// with their MaxPerKey and RatePerKey, nor batches; handlers take what they took on average in that step, and as many of them ask for a retry as
+// did; within a step, runs fall due evenly. The milliseconds that statements take are left out. [Advise] says where it is so far off that it is
+// of no use.
 func WhatIf(past *Past, l StartLimits) Replay { return courseOf(past).replay(l) }
 
 // Advice is what would have been enough for 99 of 100 runs to start within a time, as the model says.
@@ -116,12 +119,14 @@ type Advice struct {
 	Doubt string
 	// Step is the length of a step, within which the model takes runs to fall due evenly.
 	Step time.Duration
+	// ByGroup: groups take turns, and the model does not know that.
+	ByGroup bool
 }
 
 // Advise says what would have been enough. It replays the past with the limits that the type had, first: if what comes out is not what
 // was, the model does not know what held the type's jobs up, and there is no advice.
 func Advise(past *Past, had, asked StartLimits, within time.Duration) Advice {
-	a := Advice{Limits: asked, Within: within}
+	a := Advice{Limits: asked, Within: within, ByGroup: past.ByGroup}
 	c := courseOf(past)
 	if a.Doubt = c.doubt(had); a.Doubt != "" || len(past.Periods) == 0 {
 		return a
@@ -148,6 +153,15 @@ func Advise(past *Past, had, asked StartLimits, within time.Duration) Advice {
 
 // Text says the advice in a sentence or two.
 func (a Advice) Text() string {
+	text := a.text()
+	if a.ByGroup && (a.Doubt != "" || a.Step != 0) {
+		text += " Groups take turns (FairByGroup), and the model does not know them. It counts the starts and the waiting jobs " +
+			"of all groups together. Jobs of a small group start sooner than it says, and jobs of a large group later."
+	}
+	return text
+}
+
+func (a Advice) text() string {
 	if a.Doubt != "" {
 		return a.Doubt
 	}

@@ -192,6 +192,11 @@ func TestTheLeastThatIsEnoughIsFound(t *testing.T) {
 	if a := Advise(past, had, StartLimits{Rate: 1, Burst: 1}, time.Minute); a.Workers != 0 || !strings.HasPrefix(a.Text(), "At this rate, no number of workers") {
 		t.Errorf("at a rate that is too low: %s", a.Text())
 	}
+	fair := *past
+	fair.ByGroup = true
+	if a := Advise(&fair, had, had, time.Minute); !strings.Contains(a.Text(), "Groups take turns (FairByGroup), and the model does not know them") {
+		t.Errorf("of a type whose groups take turns: %s", a.Text())
+	}
 	if a := Advise(past, had, StartLimits{Workers: 1, Rate: 5}, time.Minute); a.Rate != 0 || !strings.HasSuffix(a.Text(), "With 1 worker, no rate does.") {
 		t.Errorf("with one worker: %s", a.Text())
 	}

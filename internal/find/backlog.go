@@ -14,6 +14,7 @@ import (
 type Backlog struct {
 	UpTo        uint64          // the newest row at the start: rows that came later are never left alone
 	PageRows    int             // a page is no longer than that
+	ByGroup     bool            // the type is fair by group: there may be room for some groups, and none for others
 	RoomCame    <-chan struct{} // rows have left the sink
 	OnLeftAlone func(n int)     // n jobs are left alone
 
@@ -150,12 +151,12 @@ func (b *Backlog) HeedTerms(running []int64) {
 	}
 }
 
-// again reports, once, whether rows that were passed over are to be loaded.
-func (p *passedOver) again(now time.Time) bool {
+// again reports, once, whether rows that were passed over are to be loaded; rows that have left the memory, once in a while.
+func (p *passedOver) again(now time.Time, every time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	look := len(p.terms) > 0 && !now.Before(p.lookAt)
-	if !look && !p.ended && !(p.left && now.Sub(p.restart) >= letGoEvery) {
+	if !look && !p.ended && !(p.left && now.Sub(p.restart) >= every) {
 		return false
 	}
 	if look { // such marks are taken back soon, or hardly ever

@@ -10,6 +10,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/wake"
 )
 
 func TestOnlyOldWorkThatWasThereAtTheStartIsLeftAlone(t *testing.T) {
@@ -46,6 +47,22 @@ type swept struct {
 	sweeps atomic.Int64
 }
 
+// sweptShelf has a finder sweep for one shelf until the test ends.
+func sweptShelf(t *testing.T) (*swept, *shelf) {
+	table := &swept{}
+	f := finderOn(t, table)
+	ctx, stop := context.WithCancel(t.Context())
+	_, s := add(ctx, f, Key{7, share.Undivided, 0}, 1)
+	s.backlog.behind.Store(false)
+	var sweep sync.WaitGroup
+	sweep.Go(func() { f.Sweep(ctx) })
+	t.Cleanup(func() {
+		stop()
+		sweep.Wait()
+	})
+	return table, s
+}
+
 func (s *swept) SweepAll(context.Context, []int32, int64, int) ([]store.Row, bool, error) {
 	s.sweeps.Add(1)
 	return nil, false, nil
@@ -56,15 +73,7 @@ func (*swept) ClampPriorities(context.Context, []int32) error { return nil }
 // What ran in a process that died runs again LockSecond + 1 s later, at the latest: no part of that second is for waiting for the next sweep.
 func TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := &swept{}
-		f := finderOn(t, table)
-		ctx, stop := context.WithCancel(t.Context())
-		_, s := add(ctx, f, Key{7, share.Undivided, 0}, 1)
-		s.backlog.behind.Store(false)
-		var sweeping sync.WaitGroup
-		sweeping.Go(func() { f.Sweep(ctx) })
-		defer sweeping.Wait()
-		defer stop()
+		table, s := sweptShelf(t)
 		sweepsIn := func(span time.Duration) int64 {
 			before := table.sweeps.Load()
 			time.Sleep(span)
@@ -89,6 +98,29 @@ func TestWhatWasLeftAloneForOthersIsSweptAsSoonAsTheyAreOver(t *testing.T) {
 		}
 		if n := sweepsIn(SweepEvery * 5); n > 7 {
 			t.Errorf("%d sweeps in five seconds", n)
+		}
+	})
+}
+
+func TestASignalOfThisProcessIsFollowedByASweepAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _ := sweptShelf(t)
+		time.Sleep(SweepEvery / 2)
+		synctest.Wait()
+		before := table.sweeps.Load()
+		wake.Signalled()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if n := table.sweeps.Load() - before; n != 1 {
+			t.Errorf("%d sweeps at once, want 1", n)
+		}
+		for range 100 {
+			wake.Signalled()
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		if n := table.sweeps.Load() - before; n > 3 {
+			t.Errorf("%d sweeps in a tenth of a second", n)
 		}
 	})
 }

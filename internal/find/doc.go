@@ -30,6 +30,7 @@
 // then on, the sweep leaves the type to the loader, and the tail brings only rows of priorities that still have room. The loader goes through
 // the lanes, round after round. The sweep has the type again if the loader has reached the ends of all lanes and the sink had room for every
 // row, unless old rows are left alone (FirstPullDay) or more than a thousand rows are in memory, which the sweep would read again and again.
+// If a type is fair by group, the loader does not stand still at a row whose group has no room: it skips it, and comes back (skip.go).
 //
 // # The first look
 //

@@ -80,6 +80,8 @@ func (s *shelf) Lane(_ int32, timed bool) (now, most int) {
 	return s.room - s.InMemory(), s.room
 }
 
+func (s *shelf) RoomOf(store.Lane, string) (now, most int) { return s.Lane(0, false) }
+
 func (s *shelf) InMemory() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

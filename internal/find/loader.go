@@ -17,7 +17,8 @@ const roomFraction = 4 // a page is loaded when there is room for this part of a
 type loader struct {
 	*Intake
 	looks  ground.Looks
-	rounds []round // nil: it has paged through nothing yet
+	rounds []round   // nil: it has paged through nothing yet
+	began  time.Time // all of them
 }
 
 // Load loads whenever the backlog asks, until ctx ends.
@@ -46,7 +47,7 @@ func (l *loader) loadPages(ctx context.Context) {
 	if l.rounds == nil {
 		abandoned = l.begin(ctx)
 	} else {
-		l.rounds = restart(l.rounds)
+		l.restart()
 	}
 	l.backlog.hush() // what follows brings all that it was called for
 	l.backlog.missed.Store(false)
@@ -54,8 +55,9 @@ func (l *loader) loadPages(ctx context.Context) {
 		if l.backlog.sinceSet.Swap(false) { // the rounds may begin behind rows that are not left alone any more
 			abandoned = l.begin(ctx)
 		}
-		if l.backlog.passed.again(time.Now()) { // before its place, a round finds little else than what is in memory
-			l.rounds = restart(l.rounds)
+		// Before its place, a round finds little else than what is in memory.
+		if every := l.letGoEvery(); l.backlog.passed.again(time.Now(), every) || l.backlog.ByGroup && time.Since(l.began) >= max(time.Minute, every) {
+			l.restart()
 		}
 		todo, next := unfinished(l.rounds, time.Now())
 		switch {
@@ -63,6 +65,11 @@ func (l *loader) loadPages(ctx context.Context) {
 			if fit, limit := l.roomFor(todo); len(fit) > 0 {
 				l.loadPage(ctx, fit, limit)
 			} else {
+				for _, r := range todo {
+					if r.skipped != nil {
+						next = r.skipped.wakes(time.Now(), next)
+					}
+				}
 				ground.Wait(ctx, time.Until(next), l.backlog.RoomCame)
 			}
 		case l.backlog.missed.Swap(false) || abandoned > 0 || l.sink.InMemory() > RowsMax:
@@ -82,6 +89,12 @@ func (l *loader) begin(ctx context.Context) (abandoned int) {
 			return err
 		})
 	})
+	l.began = time.Now()
+	for i := range l.rounds {
+		if l.backlog.ByGroup {
+			l.rounds[i].skipped = newSkipping()
+		}
+	}
 	if l.Shard == 0 { // it counts for all shards
 		l.backlog.LeaveAlone(abandoned)
 	}
@@ -91,8 +104,14 @@ func (l *loader) begin(ctx context.Context) (abandoned int) {
 // roomFor returns the rounds for which there is enough room to be worth a statement, and how many rows of each to load now.
 func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
 	for _, r := range todo {
+		if r.skipped != nil {
+			if n := r.skipped.page(r.at, l.sink, l.backlog.PageRows, time.Now()); n > 0 {
+				fit, limit = append(fit, r), max(limit, n)
+			}
+			continue
+		}
 		room, most := l.sink.Lane(r.at.Priority, r.at.Start == store.AtATime)
-		if room > 0 && room >= min(most, l.backlog.PageRows)/roomFraction {
+		if worth(room, most, l.backlog.PageRows) {
 			fit = append(fit, r)
 			limit = max(limit, min(room, l.backlog.PageRows))
 		}
@@ -108,7 +127,9 @@ func (l *loader) roomFor(todo []*round) (fit []*round, limit int) {
 func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 	places := make([]store.Place, len(rounds))
 	for i, r := range rounds {
-		places[i] = r.at
+		if places[i] = r.at; r.skipped != nil {
+			places[i] = r.skipped.from
+		}
 	}
 	began := time.Now()
 	l.insist(ctx, func() error {
@@ -122,8 +143,13 @@ func (l *loader) loadPage(ctx context.Context, rounds []*round, limit int) {
 			return err
 		}
 		for i, page := range pages {
-			l.take(rounds[i], page, limit)
-			rounds[i].took += time.Since(began) / time.Duration(len(rounds))
+			took := time.Since(began) / time.Duration(len(rounds))
+			rounds[i].took += took
+			if rounds[i].skipped != nil {
+				l.takeFair(rounds[i], page, limit, took)
+			} else {
+				l.take(rounds[i], page, limit)
+			}
 		}
 		return nil
 	})
@@ -150,7 +176,8 @@ func (l *loader) others(row *store.Row) bool {
 func (l *loader) shard() store.Shard { return store.Shard{Of: l.Layout.Shards(), Number: l.Shard} }
 
 // firstRounds returns rounds that begin at the lanes' heads, or behind the abandoned rows, which it counts. If it looks for a
-// head and finds none, the round is over: most lanes are empty, and each is a part of a long statement.
+// head and finds none, the round is over: most lanes are empty, and each is a part of a long statement. If a row that came later is dated
+// before all abandoned ones, the first round goes over these, too, and the next ones begin behind them.
 func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int, err error) {
 	var places []store.Place
 	for _, lane := range store.Lanes() {
@@ -169,17 +196,42 @@ func (l *loader) firstRounds(ctx context.Context) (rounds []round, abandoned int
 		switch {
 		case len(head) == 0:
 			rounds[i].ended = time.Now()
-		case l.backlog.Abandoned(&head[0]):
+		case head[0].DueSecond() < since:
 			place, n, err := l.finder.process.Tables.Abandoned(ctx, l.JobType, places[i].Lane, since, l.backlog.UpTo)
 			if err != nil {
 				return nil, 0, err
 			}
+			if n == 0 {
+				continue
+			}
 			rounds[i] = roundFrom(place)
 			rounds[i].skips = n
 			abandoned += n
+			if !l.backlog.Abandoned(&head[0]) { // a later row, which the head is behind
+				rounds[i].at = places[i]
+			}
 		}
 	}
 	return rounds, abandoned, nil
+}
+
+func (l *loader) restart() {
+	l.began = time.Now()
+	l.rounds = restart(l.rounds)
+}
+
+// letGoEvery is how long the rounds go on at least before they begin again for the sake of rows that were let go. If the type is fair by
+// group, a round goes over the whole lane, and may take a twentieth of the time. They also begin again after a minute, then: while something is
+// skipped, no round ends, and rows that were committed late wait for the next one.
+func (l *loader) letGoEvery() time.Duration {
+	const part = 20
+	every := letGoEvery
+	for i := range l.rounds {
+		if l.rounds[i].skipped != nil {
+			every += part * l.rounds[i].took
+		}
+	}
+	return every
 }
 
 // insist tries until that succeeds or ctx ends.

@@ -1,6 +1,7 @@
 package find
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,6 +23,8 @@ type pagedTable struct {
 	few   atomic.Int64 // short looks
 	wild  atomic.Int64 // looks for priorities that somebody made up
 	pages atomic.Int64 // long ones
+
+	brought atomic.Int64 // rows, by long looks
 }
 
 func (b *pagedTable) ClampPriorities(context.Context, []int32) error {
@@ -50,15 +53,21 @@ func (b *pagedTable) Page(_ context.Context, jobType int32, _ store.Shard, place
 			}
 			if row.JobType == jobType && row.Priority == place.Priority && place.Status == 0 && place.Start == start && behind && len(pages[i]) < limit {
 				pages[i] = append(pages[i], row)
+				b.brought.Add(1)
 			}
 		}
 	}
 	return pages, nil
 }
 
-func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, before int64, _ uint64) (store.Place, int, error) {
+func (b *pagedTable) Abandoned(_ context.Context, _ int32, lane store.Lane, before int64, upTo uint64) (place store.Place, n int, err error) {
 	if lane.Start == store.AtATime {
-		return store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, 1, nil
+		for _, row := range b.rows {
+			if row.ID <= upTo && row.StartTime > 0 && row.StartTime < before && row.Priority == lane.Priority {
+				n++
+			}
+		}
+		return store.Place{Lane: lane, StartTime: before - 1, ID: 1<<63 - 1}, n, nil
 	}
 	return store.Place{Lane: lane, ID: 1}, 1, nil
 }
@@ -205,6 +214,55 @@ func TestAMomentIsEnoughToFindALaterRowAmongFewThatAreLeftAlone(t *testing.T) {
 		stop()
 		loader.Wait()
 	})
+}
+
+// A later row may even be dated earlier than all that is left alone. It runs at once, and the others are left alone, counted, and read once: the
+// sweep, which would read them each second, leaves the type to the loader.
+func TestALaterRowThatIsDatedEarliestRunsAtOnceAndHidesNoneThatAreLeftAlone(t *testing.T) {
+	const since, old = 10_000, 3000
+	for name, later := range map[string][]store.Row{
+		"one":      {{ID: 9001, StartTime: since - 5000}},
+		"several":  {{ID: 9001, StartTime: since - 5000}, {ID: 9002, StartTime: since - 4500}},
+		"of ours":  {{ID: 9001, StartTime: since + 100}},
+		"of today": {{ID: 9001, StartTime: since - 5000}, {ID: 9002, StartTime: since + 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table := &pagedTable{}
+				for id := range uint64(old) {
+					table.rows = append(table.rows, store.Row{ID: id + 1, StartTime: since - 4000 + int64(id)})
+				}
+				table.rows = append(table.rows, later...)
+				slices.SortFunc(table.rows, func(a, b store.Row) int { return cmp.Compare(a.StartTime, b.StartTime) })
+				ctx, stop := context.WithCancel(t.Context())
+				f := finderOn(t, table)
+				in, s := add(ctx, f, Key{Layout: share.Undivided}, 10_000)
+				in.backlog.UpTo = old
+				in.backlog.since.Store(since)
+				var loader sync.WaitGroup
+				loader.Go(func() { in.Load(ctx) })
+				in.backlog.Fell()
+				time.Sleep(time.Second)
+				for _, row := range later {
+					if !s.Knows(row.ID) {
+						t.Errorf("row %d is not in memory after a second", row.ID)
+					}
+				}
+				if n := s.InMemory(); n != len(later) {
+					t.Errorf("%d rows are in memory, want %d", n, len(later))
+				}
+				if n := in.backlog.LeftAlone(); n != old || !in.backlog.Behind() {
+					t.Errorf("%d are left alone, want %d; the sweep has the type: %v", n, old, !in.backlog.Behind())
+				}
+				time.Sleep(4 * time.Minute)
+				if n := table.brought.Load(); n > 2*old {
+					t.Errorf("%d rows are read in four minutes, %d are left alone", n, old)
+				}
+				stop()
+				loader.Wait()
+			})
+		})
+	}
 }
 
 // If the newest row is deleted, the tail cannot tell that from a table that was emptied: what waits in memory is forgotten. A long backlog must

@@ -20,13 +20,17 @@ type round struct {
 	whole    time.Time     // when it last began with the first row of the lane
 	ended    time.Time     // zero: not yet
 	took     time.Duration // by its statements
+	skipped  *skipping     // nil: the type is not fair by group
 }
 
 func roundFrom(head store.Place) round { return round{head: head, at: head, whole: time.Now()} }
 
 // again begins the next round of the lane.
 func (r *round) again(now time.Time) {
-	*r = round{head: r.head, at: r.head, skips: r.skips, whole: r.whole}
+	*r = round{head: r.head, at: r.head, skips: r.skips, whole: r.whole, skipped: r.skipped}
+	if r.skipped != nil {
+		r.skipped = newSkipping()
+	}
 	if now.Sub(r.whole) >= min(wholeEvery, time.Duration(r.skips)*perSkipped) {
 		r.at, r.whole = firstOf(r.head.Lane), now
 	}

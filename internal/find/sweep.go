@@ -7,6 +7,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/wake"
 )
 
 const (
@@ -18,6 +19,7 @@ const (
 // Sweep looks along the due index for what is due or soon will be, of all types at once, until ctx ends. It is what makes the whole
 // correct: late commits, delayed jobs, retries and rows of dead processes are found here, however old.
 func (f *Finder) Sweep(ctx context.Context) {
+	defer wake.OnSignal(func() { ground.Signal(f.sweepSoon) })()
 	var s sweeping
 	var takes time.Duration
 	clamped, again := time.Now(), ground.Backoff{Longest: SweepEvery}

@@ -141,7 +141,9 @@ func (f *Finder) poll(list intakes, quiet bool) (found bool, err error) {
 		case late:
 			f.tail.gaps.goOn(row.ID, now)
 		}
-		in.offer(&row.Row)
+		if !in.offer(&row.Row) && in.backlog.ByGroup && (row.ID < above || row.StartTime > 0) {
+			in.backlog.LetGo() // the loader may have passed its place
+		}
 	}
 	f.tail.above.CompareAndSwap(above, last)
 	return found || len(rows) == tailRowsMax, nil

@@ -21,12 +21,30 @@ type Run interface {
 	FinishThrough(ctx context.Context, h conn.Handle, id uint64, term int64, attempt int32, end store.End) (ours bool, err error)
 }
 
+// Steps lets a job write down what later runs of it need not do again. The contracts stand at the methods of the store that implements it.
+type Steps interface {
+	RecordStep(ctx context.Context, step store.Step) (recorded bool, err error)
+	RecordStepThrough(ctx context.Context, h conn.Handle, step store.Step) (recorded bool, err error)
+	StepsOfRun(ctx context.Context, h conn.Handle, id uint64) ([]store.Step, error)
+	EndWait(ctx context.Context, step store.Step) (ours bool, err error)
+	ForgetStray(ctx context.Context, id uint64, created int64) error
+	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
+}
+
+// Logs keeps what runs have logged. The contract stands at the method of the store that implements it.
+type Logs interface {
+	KeepLogs(ctx context.Context, logs []store.Step, runs int32) error
+}
+
 // Runner is what the jobs of a type have of whoever runs them.
 type Runner struct {
 	Rows     Run
 	Instance string                // as the log names it
 	Millis   func(time.Time) int64 // of a moment, by the database's clock
 	Retries  int32                 // how many a job has that says nothing about it; below 0: any number
+	Strict   bool                  // parameters that a job has and the Go type lacks are an error
+	Codec    any                   // a queue_job.Codec, which encodes what is stored of jobs; nil: it is stored as it is
+	Batch    bool                  // a call of the handler has several jobs
 }
 
 // ArchivedMost is how many jobs are archived together: the parameters of each may take a megabyte.
@@ -36,6 +54,7 @@ const ArchivedMost = 100
 type Rows interface {
 	List(ctx context.Context, f record.Filter, limit int) ([]record.Listed, error)
 	AttemptsOf(ctx context.Context, ids []uint64) ([]store.Attempt, error)
+	StepsAndLogsOf(ctx context.Context, ids []uint64) ([]store.Step, error)
 }
 
 type actorKey struct{}

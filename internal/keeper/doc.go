@@ -46,8 +46,8 @@
 //
 // Each taking has its own owner text. If the outcome of a taking is unknown, the keeper gives back exactly what has that owner, now and at the
 // next looks, if the taking takes effect later (unsure.go). If a renewal takes effect after its lease has ended, [Keeper.Run] gives the row back,
-// so that others need not wait for it to expire. If the database's clock was ahead, a lease may last too long; whoever sees it unrenewed for
-// longer than its length ends it (overdue.go).
+// so that others need not wait for it to expire. What could not be given back, such as the name of a lease that was moved half, the next look gives
+// back (owed.go). If the database's clock was ahead, whoever sees a lease unrenewed for longer than its length ends it (overdue.go).
 //
 // # Rows that somebody has locked
 //

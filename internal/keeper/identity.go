@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/witness"
@@ -68,9 +69,7 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		case witness.Lives:
 			told(nameOf(life.Owner, who), false)
 		case witness.Silent:
-			statement, cancel := context.WithTimeout(ctx, promptly)
-			defer cancel()
-			buried, err := k.leases.BuryDead(statement, life.Name, life.Owner, life.Term, lastsFor(who, seen), true)
+			buried, err := k.buryDead(ctx, life, lastsFor(who, seen))
 			if err != nil {
 				failed = err
 			}
@@ -84,6 +83,20 @@ func (k *Keeper) Succeed(ctx context.Context, lives []store.Seen, seen []store.S
 		err = failed
 	}
 	return err
+}
+
+// buryDead buries an instance as dead, and tries for as long as its leases last: nobody else says that it is dead, and what it ran would wait until
+// they end. If it was alive after all, its next beat has changed the term.
+func (k *Keeper) buryDead(ctx context.Context, life store.Seen, lasts int64) (buried bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, max(succeeds, time.Duration(lasts)*time.Second))
+	defer cancel()
+	err = ground.Retry(limited, ground.Backoff{}, func() (err error) {
+		statement, cancel := context.WithTimeout(limited, promptly)
+		defer cancel()
+		buried, err = k.leases.BuryDead(statement, life.Name, life.Owner, life.Term, lasts, true)
+		return err
+	})
+	return buried, err
 }
 
 // heedSuccessions notes when a look first shows two lives of one identity: one of them is to be buried soon, and what it had is to be shared out.

@@ -69,6 +69,7 @@ type Lease struct {
 	noted   atomic.Int64 // what it may be, since a renewal may not count, and NoteRunning does not say whether it has renewed the row
 	row     string       // its name in the table; guarded by the keeper's mutex
 	maybe   string       // another name that a statement of unknown outcome may have written; guarded by it, too; empty: none
+	owes    bool         // it has another name, and its own is not known to be given away; guarded by it, too
 	renewal renewal
 }
 
@@ -196,6 +197,7 @@ type Keeper struct {
 	overdue   *Overdue
 	onOverdue func(text string) // nil: nobody hears of it
 
+	owed        map[string]*debt  // what is to be given back still, by the rows; guarded by mu
 	parted      map[string]string // the owners of rests that others may write though nothing runs any more, by their names; guarded by mu
 	pulse       pulse
 	silence     silence
@@ -450,7 +452,7 @@ func (k *Keeper) Release(ctx context.Context, l *Lease) (ours bool, err error) {
 // Close gives a lease back in such a way that nobody can take it until a later layout opens it.
 func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
 	return k.part(ctx, l, func(row string) error {
-		if row != l.Want.Name { // the name was given away before
+		if row != l.Want.Name {
 			return k.leases.DropLease(ctx, row, l.owner)
 		}
 		return k.leases.CloseLease(ctx, l.Want.Name, l.owner, layout)
@@ -460,7 +462,7 @@ func (k *Keeper) Close(ctx context.Context, l *Lease, layout int64) error {
 // LayDown gives a lease back, whose type becomes dormant: nobody can take the lease until [Keeper.Wake].
 func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
 	return k.part(ctx, l, func(row string) error {
-		if row != l.Want.Name { // the name was given away before
+		if row != l.Want.Name {
 			return k.leases.DropLease(ctx, row, l.owner)
 		}
 		return k.leases.LayDown(ctx, l.Want.Name, l.owner)
@@ -468,19 +470,30 @@ func (k *Keeper) LayDown(ctx context.Context, l *Lease) error {
 }
 
 // part ends a lease here, and has its row given back, as soon as it is its turn: an instance that stops gives all its leases back at
-// once, and is not to open a connection for each.
-func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error) error {
-	row := k.drop(l)
+// once, and is not to open a connection for each. If the lease was moved, and its name is not known to be given away, that goes first: nobody
+// looks for its rest. What cannot be given back is owed.
+func (k *Keeper) part(ctx context.Context, l *Lease, give func(row string) error) (err error) {
+	rows := k.drop(l)
 	l.end(ErrReleased)
 	defer k.noteParted(l)
 	select {
 	case k.turns <- struct{}{}:
 		defer func() { <-k.turns }()
 		k.dropMaybe(ctx, l)
-		return unlocked(ctx, func() error { return give(row) })
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	for _, row := range rows {
+		if err == nil {
+			err = unlocked(ctx, func() error { return give(row) })
+		}
+		if err != nil {
+			k.owe(row, l)
+		} else {
+			k.paid(row, l.owner) // an earlier try may have failed
+		}
+	}
+	return err
 }
 
 // unlocked sends a statement again for as long as somebody has locked the row, until ctx ends. In between, renewals have the connection.
@@ -509,14 +522,17 @@ func (k *Keeper) giveBack(ctx context.Context, l *Lease, row string) (ours bool,
 	return true, k.leases.DropLease(ctx, row, l.owner)
 }
 
-// drop forgets a lease and returns the name of its row.
-func (k *Keeper) drop(l *Lease) (row string) {
+// drop forgets a lease and returns the names of its rows.
+func (k *Keeper) drop(l *Lease) (rows []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.held[l.row] == l {
 		delete(k.held, l.row)
 	}
-	return l.row
+	if l.owes {
+		return []string{l.Want.Name, l.row}
+	}
+	return []string{l.row}
 }
 
 // Look looks who works what, as [store.Store.Fleet] does. If it shows that somebody else has a lease of this keeper, or that somebody has
@@ -543,12 +559,16 @@ func (k *Keeper) Look(ctx context.Context, prefixes []string) (store.Fleet, erro
 }
 
 // EndStrays ends the leases in a list that nobody works under: leases that last too long, see [Overdue]; leases and lives that began when their
-// statement had been given up; and rests that others have written when nothing ran any more. In the list, they are free then.
+// statement had been given up; rests that others have written when nothing ran any more; and what could not be given back. In the list, they are
+// free then.
 func (k *Keeper) EndStrays(ctx context.Context, seen []store.Seen) error {
 	if err := k.endOverdue(ctx, seen); err != nil {
 		return err
 	}
 	if err := k.dropParted(ctx, seen); err != nil {
+		return err
+	}
+	if err := k.payDebts(ctx, seen); err != nil {
 		return err
 	}
 	return k.endUnsure(ctx, seen)
@@ -573,7 +593,8 @@ func (k *Keeper) lose(row string, l *Lease) {
 // Move gives the name of a lease away, so that somebody else can take it, while the lease lives on under another name: its
 // term, its context and trust in it stay. Running is what the new row says about what runs under the lease. The new row is
 // there before the name is given away, so whoever sees the one sees the other. If there is a later layout, the name is closed
-// until that opens. After an error, the lease is as before, or its name is given away; then it expires by itself.
+// until that opens. After an error, the lease is as before; or it has its new name, and the next Move, the next look or the end of the lease gives
+// its own away, whatever comes first.
 func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, later int64) error {
 	if err := k.leases.MakeLeases(ctx, []string{row}); err != nil {
 		return err
@@ -582,27 +603,49 @@ func (k *Keeper) Move(ctx context.Context, l *Lease, row string, running int, la
 	if err := k.leases.MoveLease(ctx, row, l.owner, l.Term, l.Want.layout(), int64(l.Want.Lock/time.Second), running); err != nil {
 		k.mu.Lock()
 		l.maybe = row
+		over := k.held[l.row] != l
 		k.mu.Unlock()
+		if over { // nobody gives it back any more
+			k.owe(row, l)
+		}
 		return err
 	}
 	k.mu.Lock()
 	l.maybe = ""
 	if k.held[l.row] != l { // the lease was lost while the statement was under way
 		k.mu.Unlock()
-		return k.leases.DropLease(ctx, row, l.owner)
+		err := k.leases.DropLease(ctx, row, l.owner)
+		if err != nil {
+			k.owe(row, l)
+		}
+		return err
 	}
 	delete(k.held, l.row)
-	l.row = row
+	l.row, l.owes = row, true
 	k.held[row] = l
 	l.trustUntil(lease.TrustedUntil(sent, l.Want.Lock))
 	k.mu.Unlock()
-	return unlocked(ctx, func() (err error) {
+	return k.giveName(ctx, l, later)
+}
+
+// giveName gives the name away of a lease that has another one.
+func (k *Keeper) giveName(ctx context.Context, l *Lease, later int64) error {
+	err := unlocked(ctx, func() (err error) {
 		if later > 0 {
 			return k.leases.CloseLease(ctx, l.Want.Name, l.owner, later)
 		}
 		_, err = k.leases.ReleaseLease(ctx, l.Want.Name, l.owner, l.Want.MinLock)
 		return err
 	})
+	if err != nil {
+		k.owe(l.Want.Name, l)
+		return err
+	}
+	k.paid(l.Want.Name, l.owner)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.owes = false
+	return nil
 }
 
 // dropMaybe deletes the row that a move of unknown outcome may have written, before the lease is given back: it would say that something
@@ -612,8 +655,8 @@ func (k *Keeper) dropMaybe(ctx context.Context, l *Lease) {
 	row := l.maybe
 	l.maybe = ""
 	k.mu.Unlock()
-	if row != "" {
-		k.leases.DropLease(ctx, row, l.owner) // if this fails, the row expires by itself
+	if row != "" && k.leases.DropLease(ctx, row, l.owner) != nil {
+		k.owe(row, l)
 	}
 }
 
@@ -696,10 +739,7 @@ func (k *Keeper) keep(ctx context.Context) {
 		return over
 	})
 	var left []*Lease
-	patience := time.Hour // a statement for long leases must not keep the short ones waiting
-	for _, l := range all {
-		patience = min(patience, lease.RenewEvery(l.Want.Lock)/2)
-	}
+	patience := k.patience(all)
 	for _, leases := range groupByLock(all) {
 		lock, sent := leases[0].Want.Lock, time.Now()
 		statement, cancel := context.WithTimeout(ctx, patience)
@@ -741,6 +781,16 @@ func (k *Keeper) keep(ctx context.Context) {
 		}
 	}
 	k.heedLeft(ctx, left)
+}
+
+// patience is how long a renewal may take: a sixth of the shortest lease, since a statement for long leases must not keep the short ones waiting. It
+// is longer on a slow database, where a renewal waits for a look, and then takes two answers.
+func (k *Keeper) patience(all []*Lease) time.Duration {
+	patience := time.Hour
+	for _, l := range all {
+		patience = min(patience, lease.RenewEvery(l.Want.Lock)/2)
+	}
+	return max(patience, min(4*time.Duration(k.pulse.slowest.Load()), 3*patience))
 }
 
 // heldIn reports whether KeepLeases has found a row held, and how long before it the row was renewed. MySQL and MariaDB ignore case.
@@ -808,7 +858,9 @@ func (k *Keeper) giveBackLate(ctx context.Context) {
 		due := !time.Now().Before(l.renewal.at)
 		if due {
 			k.dropMaybe(statement, l)
-			k.giveBack(statement, l, l.row) // if this fails, the lease expires by itself
+			if _, err := k.giveBack(statement, l, l.row); err != nil {
+				k.owe(l.row, l)
+			}
 		}
 		return due
 	})

@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,7 +26,9 @@ import (
 //	                                  comes late changes nothing: a renewal does not count, a mark is late. It starts nothing under its leases.
 //	                                  What runs goes on until their end, under the names of the rests (adopt), and nobody runs that again before.
 //	                                  Then X begins another life. Takings are numbered: what was taken before a life began is of an earlier one.
-//	each answer takes d               A beat waits 2 d for its answer, and counts for 3 d more, up to the length of the leases.
+//	each answer takes d               A beat waits 3 d for its answer, and counts for 3 d more, or 5 d, up to the length of the leases.
+//	the connection for beats is dead  If a beat has no answer for a moment, a look through the connection of the leases says whether the database
+//	                                  is slow. If not, beats go that way, too.
 //	nothing can be written            Nobody's beats are answered, so nobody starts jobs when they do not count any more. Whoever has no prompt
 //	                                  answers to its own beats for 1.2 s has missed nobody, and buries nobody.
 //	the row live-X is locked          X starts nothing when its beat does not count any more. Nobody can bury it. Renewals do not count, so its
@@ -39,8 +43,8 @@ const (
 	beatEvery    = time.Second
 	beatAgain    = 100 * time.Millisecond // after a beat without an answer
 	beatLater    = beatEvery / 2          // the same, when jobs may not start any more
-	beatPatience = 600 * time.Millisecond // or longer, if answers take long …
-	patienceMost = 2 * time.Second        // … but no longer: while it waits for a lost beat, an instance sends no other
+	beatPatience = 600 * time.Millisecond // without an answer, or longer, if answers take long: then the connection may be dead
+	patienceMost = 5 * time.Second        // while it waits for a lost beat, an instance sends no other
 	beatCounts   = 2500 * time.Millisecond
 	beatSlow     = 100 * time.Millisecond // answers that take longer make beats count for longer
 	promptly     = time.Second            // whoever has no answer within this time judges nobody
@@ -104,12 +108,23 @@ type pulse struct {
 	chain   atomic.Int64  // since when each beat was answered promptly, in nanoseconds after epoch; 0: the last one was not
 	latest  atomic.Int64  // when the last of these was answered, the same
 	beside  atomic.Int64  // until then, beats go through the connection of the leases, in unix nanoseconds
+	probes  probes
+}
+
+// probes are looks that say whether the connection for beats is dead, or the database slow. One at a time is under way.
+type probes struct {
+	context.Context
+	end  context.CancelFunc
+	turn chan struct{}
+	took atomic.Int64 // nanoseconds that the look took which was answered while the last beat was not; 0: none was
 }
 
 // BeatThrough has the keeper say each second that it is alive, as long as it needs a life. Failed is told how each beat has ended: nil, if it was
 // answered. Buried is told if others have buried the instance. BeatThrough is to be called before anything else.
 func (k *Keeper) BeatThrough(beats Beats, failed func(error), buried func()) {
 	k.pulse.beats, k.pulse.failed, k.pulse.buried = beats, failed, buried
+	k.pulse.probes.turn = make(chan struct{}, 1)
+	k.pulse.probes.Context, k.pulse.probes.end = context.WithCancel(context.WithoutCancel(k.parent))
 }
 
 // TwoEnds reports whether others may take the lease from an instance that is buried. It stands in the owner, so that all decide alike.
@@ -180,13 +195,22 @@ func (k *Keeper) longest() time.Duration {
 	return longest
 }
 
+// shortest is the length of the shortest lease that is held.
+func (k *Keeper) shortest() time.Duration {
+	shortest := time.Hour
+	for _, l := range k.all() {
+		shortest = min(shortest, l.Want.Lock)
+	}
+	return shortest
+}
+
 func seconds(span time.Duration) int64 { return int64((span + time.Second - 1) / time.Second) }
 
 // counts is for how long a beat counts that is sent now: longer, if answers take long, or if the instance was buried alive a while ago.
 func (p *pulse) counts(longest time.Duration) time.Duration {
 	counts := beatCounts
 	if slow := time.Duration(p.slowest.Load()); slow > beatSlow {
-		counts += 3 * slow
+		counts += 3*slow + 2*max(0, slow-promptly) // a mark may take two statements
 	}
 	if died := p.diedAt.Load(); died != 0 && time.Since(time.Unix(0, died)) < buriedAlive {
 		counts *= 2
@@ -194,9 +218,10 @@ func (p *pulse) counts(longest time.Duration) time.Duration {
 	return min(counts, max(beatCounts, longest))
 }
 
-// patience is how long a beat waits for its answer.
-func (p *pulse) patience() time.Duration {
-	return min(max(beatPatience, 2*time.Duration(p.slowest.Load())), patienceMost)
+// patience is how long a beat waits for its answer, and for how long it has none until its connection may be dead.
+func (p *pulse) patience() (whole, first time.Duration) {
+	slow := time.Duration(p.slowest.Load())
+	return min(max(2*beatPatience, 3*slow), patienceMost), min(max(beatPatience, 3*slow/2), patienceMost*4/5)
 }
 
 // answered notes that a beat was answered that was sent at that moment.
@@ -230,6 +255,10 @@ func (p *pulse) promptFor(now time.Time) (span time.Duration, late bool) {
 // live sends beats until ctx ends.
 func (k *Keeper) live(ctx context.Context) {
 	p, wait := &k.pulse, time.Hour
+	defer func() {
+		p.probes.end()
+		p.probes.turn <- struct{}{} // for good
+	}()
 	for {
 		timer := time.NewTimer(wait)
 		select {
@@ -254,7 +283,8 @@ func (k *Keeper) live(ctx context.Context) {
 func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 	p, sent := &k.pulse, time.Now()
 	counts := p.counts(k.longest())
-	statement, cancel := context.WithTimeout(ctx, p.patience())
+	patience, _ := p.patience()
+	statement, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var alive bool
 	err := k.through(statement, func(statement context.Context, way Beats) (err error) {
@@ -269,9 +299,9 @@ func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 	p.failed(err)
 	switch took := time.Since(sent); {
 	case err != nil:
+		p.chain.Store(0) // also if it was refused at once: then others are refused, too, perhaps
 		if took > promptly/2 {
-			p.slowest.Store(int64(max(took, time.Duration(p.slowest.Load()))))
-			p.chain.Store(0)
+			p.slowest.Store(max(cmp.Or(p.probes.took.Load(), int64(took)), p.slowest.Load()/2))
 		}
 		if !f.lasts(time.Now()) { // there is nothing to save any more, and a server that comes back has enough to do
 			return beatLater
@@ -291,25 +321,70 @@ func (k *Keeper) beat(ctx context.Context, f *life) (next time.Duration) {
 	}
 }
 
-// through has a statement sent through the connection for beats. If the server refuses that, or it does not answer, that of the leases is as good
-// for a while, unless it is busy. If it does not answer soon, either, something else is wrong, and the leases must not wait for it.
+// through sends a statement through the connection for beats. If the server refuses it, or no answer comes on this connection alone, the leases'
+// connection serves for a while, unless it is busy. If that does not answer soon, either, something else is wrong, and the leases must not wait.
 func (k *Keeper) through(ctx context.Context, send func(context.Context, Beats) error) (err error) {
-	p := &k.pulse
-	if time.Now().UnixNano() >= p.beside.Load() {
-		if err = send(ctx, p.beats); err == nil {
-			return nil
-		}
-		p.beside.Store(time.Now().Add(besideFor).UnixNano())
-		if ctx.Err() != nil {
+	p, now := &k.pulse, time.Now().UnixNano()
+	p.probes.took.Store(0)
+	if now >= p.beside.Load() {
+		err = k.throughOwn(ctx, send)
+		if err == nil || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
+		p.beside.Store(time.Now().Add(besideFor).UnixNano())
 	}
-	ctx, cancel := context.WithTimeout(ctx, beatPatience)
+	_, patience := p.patience()
+	ctx, cancel := context.WithTimeout(ctx, min(patience, max(beatPatience, k.shortest()/8))) // a renewal waits for a sixth
 	defer cancel()
 	if err = send(ctx, k.leases); err != nil {
 		p.beside.Store(0)
 	}
 	return err
+}
+
+// throughOwn has a statement sent through the connection for beats, and gives it up if only that has no answer. A statement that is given up costs
+// its connection, and if all answers take long, the next one would come long after.
+func (k *Keeper) throughOwn(ctx context.Context, send func(context.Context, Beats) error) error {
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	_, first := k.pulse.patience()
+	probe := time.AfterFunc(first, func() {
+		k.pulse.chain.Store(0) // whoever has no answer judges nobody
+		if k.answers(ctx) {
+			giveUp()
+		}
+	})
+	defer probe.Stop()
+	return send(ctx, k.pulse.beats)
+}
+
+// answers reports whether the connection of the leases answers, unless somebody asks that already. The look goes on when ctx has ended, since that
+// would cost the connection. But that one may be dead, too, and renewals wait for it. They take two answers within half of the shortest lease, at
+// most, so if one takes longer than a quarter, nothing is left to save.
+func (k *Keeper) answers(ctx context.Context) bool {
+	p := &k.pulse.probes
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	default:
+		return false
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	look, cancel := context.WithTimeout(p, min(patienceMost, k.shortest()/4))
+	defer cancel()
+	asked := time.Now()
+	if _, err := k.leases.SeeLeases(look, []string{share.Life(k.id)}); err != nil {
+		return false
+	}
+	took := int64(time.Since(asked)) + 1
+	if ctx.Err() != nil { // the beat has been given up: the next one has a longer patience
+		k.pulse.slowest.Store(max(took, k.pulse.slowest.Load()))
+		return false
+	}
+	p.took.Store(took)
+	return true
 }
 
 // end notes that a life is over: others may take its leases, and what runs under them has other names then.
@@ -341,7 +416,13 @@ func (k *Keeper) Depart(ctx context.Context) error {
 	if f == nil || f.over.Swap(true) {
 		return nil
 	}
-	return k.leases.DropLease(ctx, share.Life(k.id), f.owner)
+	err := k.leases.DropLease(ctx, share.Life(k.id), f.owner)
+	if err != nil { // nobody beats any more, and others would bury this instance
+		k.mu.Lock()
+		k.unsure.note(f.owner, time.Now())
+		k.mu.Unlock()
+	}
+	return err
 }
 
 // NeedsLife reports whether leases are held that others take, or have taken, if the instance is not heard of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ type process struct {
 	*way
 	heard atomic.Int64 // of its burial
 	dead  atomic.Bool  // its connection for beats is
+	shut  atomic.Bool  // the server refuses it
 	end   context.CancelFunc
 }
 
@@ -32,13 +34,19 @@ type way struct {
 	mute   atomic.Bool  // beats have no answer, and no effect
 	cut    atomic.Bool  // beats are refused
 	slow   atomic.Int64 // nanoseconds that answers to beats take
+	cuts   atomic.Int64 // beats that were given up
 	locked atomic.Bool  // copies are not written: somebody has locked the rows
 
-	turn   chan struct{} // statements about leases share a connection
-	late   atomic.Int32  // renewals that have waited for it in vain
-	tries  atomic.Int32  // of beats
-	looks  atomic.Int32  // at some leases
-	looked atomic.Int64  // nanoseconds that such a look takes
+	turn   chan struct{}  // statements about leases share a connection
+	late   atomic.Int32   // renewals that have waited for it in vain
+	tries  atomic.Int32   // of beats
+	looks  atomic.Int32   // at some leases
+	looked atomic.Int64   // nanoseconds that such a look takes
+	dies   [2]atomic.Bool // the connection for beats, or of the leases, has no answer any more; whoever gives a statement up gets another one
+
+	missed  sync.Mutex
+	missing map[string]missed // verbs, see miss
+	takes   atomic.Int64      // nanoseconds that an answer to one of these takes
 }
 
 // leases are what statements about leases go to.
@@ -48,11 +56,16 @@ type leases struct{ *way }
 type beats struct {
 	*way
 	dead *atomic.Bool // it does not answer
+	shut *atomic.Bool // it is refused
 }
 
 func (b beats) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
-	if b.dead.Load() {
+	if b.shut.Load() {
+		return false, errMute
+	}
+	if b.dead.Load() || b.dies[0].Load() {
 		<-ctx.Done()
+		b.dies[0].Store(false)
 		return false, errMute
 	}
 	return b.beat(ctx, name, owner, number, counts, lockSeconds)
@@ -70,33 +83,59 @@ func (w *way) beat(ctx context.Context, name, owner string, number, counts, lock
 		return false, errMute
 	}
 	alive, err := w.Table.Beat(ctx, name, owner, number, counts, lockSeconds)
-	time.Sleep(time.Duration(w.slow.Load()))
-	return alive, err
-}
-
-func (l leases) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
 	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		return l.beat(ctx, name, owner, number, counts, lockSeconds)
+	case <-time.After(time.Duration(w.slow.Load())):
+		return alive, err
 	case <-ctx.Done():
+		w.cuts.Add(1)
 		return false, errMute
 	}
 }
 
-func (l leases) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
+// enter waits for the connection of the leases, and for its death.
+func (l leases) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-		return l.Table.KeepLeases(ctx, names, owners, lockSeconds, running)
 	case <-ctx.Done():
-		l.late.Add(1)
 		return nil, errMute
 	}
+	if l.dies[1].Load() {
+		<-ctx.Done()
+		l.dies[1].Store(false)
+		<-l.turn
+		return nil, errMute
+	}
+	return func() { <-l.turn }, nil
+}
+
+func (l leases) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return l.beat(ctx, name, owner, number, counts, lockSeconds)
+}
+
+func (l leases) KeepLeases(ctx context.Context, names, owners []string, lockSeconds int64, running map[string]int) (map[string]time.Duration, error) {
+	leave, err := l.enter(ctx)
+	if err != nil {
+		l.late.Add(1)
+		return nil, err
+	}
+	defer leave()
+	return l.Table.KeepLeases(ctx, names, owners, lockSeconds, running)
 }
 
 func (l leases) SeeLeases(ctx context.Context, names []string) ([]store.Seen, error) {
-	l.looks.Add(1)
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if !slices.ContainsFunc(names, func(name string) bool { _, is := share.ParseLife(name); return is }) { // a beat has no answer
+		l.looks.Add(1)
+	}
 	time.Sleep(time.Duration(l.looked.Load()))
 	return l.Table.SeeLeases(ctx, names)
 }
@@ -131,7 +170,7 @@ func (w *world) run(id string) *process {
 	ctx, end := context.WithCancel(w.Context())
 	p := &process{way: w.way(), end: end}
 	p.Keeper = keeper.New(w.Context(), leases{p.way}, "shop@"+id+"/1", id+"00000000000", func(error) {})
-	p.BeatThrough(beats{p.way, &p.dead}, func(error) {}, func() { p.heard.Add(1) })
+	p.BeatThrough(beats{p.way, &p.dead, &p.shut}, func(error) {}, func() { p.heard.Add(1) })
 	ended := make(chan struct{})
 	go func() {
 		p.Run(ctx)
@@ -282,19 +321,46 @@ func TestNobodyIsBuriedByWhoeverCannotWriteEither(t *testing.T) {
 			time.Sleep(time.Duration(n%8) * 150 * time.Millisecond) // so they try again at other moments
 			y.mute.Store(true)
 			w.expect(y.watch(w, 2*time.Second+time.Duration(n)*50*time.Millisecond) == 0, "buried, while nobody could write")
-			x.mute.Store(false)
 			y.mute.Store(false)
-			w.expect(y.watch(w, 5*time.Second) == 0, "buried as soon as one could write again")
+			w.expect(y.watch(w, time.Duration(n%4)*400*time.Millisecond) == 0, "buried as soon as one could write again")
+			x.mute.Store(false)
+			w.expect(y.watch(w, 5*time.Second) == 0, "buried, and the other one had no time to be heard of")
 		}
 		w.expect(l.MayStart(), "it may start nothing")
-		x.cut.Store(true)
-		y.cut.Store(true)
-		w.expect(y.watch(w, 5*time.Second) == 0, "buried, while both were refused")
-		y.cut.Store(false)
-		w.expect(y.watch(w, 1700*time.Millisecond) == 0, "buried as soon as one is not refused any more")
-		x.cut.Store(false)
-		w.expect(y.watch(w, 5*time.Second) == 0, "buried, and it is alive")
+		for n := range 40 {
+			time.Sleep(time.Duration(n) * 70 * time.Millisecond)
+			x.cut.Store(true)
+			y.cut.Store(true)
+			w.expect(y.watch(w, 5*time.Second) == 0, "buried, while both were refused")
+			y.cut.Store(false)
+			w.expect(y.watch(w, 1700*time.Millisecond) == 0, "buried as soon as one is not refused any more")
+			x.cut.Store(false)
+			w.expect(y.watch(w, 5*time.Second) == 0, "buried, and it is alive")
+		}
 	})
+}
+
+// A beat that is refused has no answer, either, though whoever sends it knows that at once.
+func TestWhoeverIsRefusedBuriesNobodyFromThenOn(t *testing.T) {
+	for n := range 10 {
+		inWorld(t, func(w *world) {
+			x, y := w.run("a"), w.run("b")
+			x.take(w, "job-1", lock)
+			time.Sleep(time.Duration(n) * 100 * time.Millisecond)
+			y.take(w, "job-2", lock)
+			time.Sleep(50 * time.Millisecond)
+			for range 100 {
+				y.look(w)
+				time.Sleep(50 * time.Millisecond)
+			}
+			x.cut.Store(true)
+			y.cut.Store(true)
+			for range 100 {
+				w.expect(len(y.look(w)) == 0, "its beats come %d ms later: it has buried somebody, while both were refused", 100*n)
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
 }
 
 // A beat that comes later than the burial does not find the row. The process may have leases again, and starts nothing under the old ones.
@@ -344,11 +410,11 @@ func TestARenewalCountsOnlyOfWhoeverIsHeardOf(t *testing.T) {
 			l := x.take(w, "job-1", lock)
 			time.Sleep(500 * time.Millisecond)
 			x.mute.Store(true)
-			time.Sleep(25 * time.Second)
+			time.Sleep(24 * time.Second) // then a beat that is under way may be lost
 			lease, _ := w.table.Lease("job-1")
 			w.expect(l.Context().Err() == nil && lease.Until >= time.Now().Add(lock/2).Unix(), "it was lost too soon, or not renewed: %+v", lease)
 			x.mute.Store(!heardAgain)
-			time.Sleep(10 * time.Second)
+			time.Sleep(11 * time.Second)
 			w.expect((l.Context().Err() == nil) == heardAgain, "heard of again: %v, and trusted: %v", heardAgain, l.Trusted())
 		})
 	}
@@ -494,8 +560,59 @@ func TestBeatsWithoutAnAnswerKeepNoRenewalWaiting(t *testing.T) {
 			x.mute.Store(false)
 			time.Sleep(1300 * time.Millisecond)
 		}
+		x.shut.Store(true) // so a beat goes through the connection of the leases at once, and could stay there for longer
+		for n := range 20 {
+			x.mute.Store(true)
+			time.Sleep(2900*time.Millisecond + time.Duration(n%8)*150*time.Millisecond)
+			x.mute.Store(false)
+			time.Sleep(1300 * time.Millisecond)
+		}
 		w.expect(x.late.Load() == 0, "%d renewals have waited in vain for the connection of the leases", x.late.Load())
 	})
+}
+
+// A firewall has forgotten both connections. The look whether the database is slow has no answer, either, and a renewal waits for it.
+func TestALookWhetherTheDatabaseIsSlowCostsNoLease(t *testing.T) {
+	for n := range 40 {
+		inWorld(t, func(w *world) {
+			x := w.run("a")
+			l := x.take(w, "job-1", keeper.ShortestGoverned)
+			time.Sleep(5*time.Second + time.Duration(n)*50*time.Millisecond)
+			x.dies[0].Store(true)
+			x.dies[1].Store(true)
+			time.Sleep(15 * time.Second)
+			w.expect(l.Trusted() && l.MayStart(), "after %d ms: the lease is trusted: %v, jobs may start: %v", 5000+50*n, l.Trusted(), l.MayStart())
+		})
+	}
+}
+
+// Whoever gives a beat up loses the connection, and needs many answers for another one.
+func TestNoBeatIsGivenUpBecauseTheDatabaseAnswersSlowly(t *testing.T) {
+	for _, takes := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 2 * time.Second, 3 * time.Second} {
+		inWorld(t, func(w *world) {
+			x, y := w.run("a"), w.run("b")
+			l := x.take(w, "job-1", lock)
+			y.take(w, "job-2", lock)
+			time.Sleep(3 * time.Second)
+			for _, p := range []*process{x, y} {
+				p.slow.Store(int64(takes))
+				p.looked.Store(int64(takes))
+			}
+			may, all := 0, 0
+			for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+				if y.look(w); time.Since(began) < 2*takes {
+					continue
+				}
+				if all++; l.StartsFor() >= takes { // a mark has to be answered, too
+					may++
+				}
+			}
+			// The first beat waits for 1.2 s.
+			w.expect(x.cuts.Load() <= int64(takes/(1250*time.Millisecond)), "answers take %v: %d beats were given up", takes, x.cuts.Load())
+			w.expect(may >= all*9/10, "answers take %v: jobs may start in %d of %d moments", takes, may, all)
+			w.expect(x.heard.Load()+y.heard.Load() == 0, "answers take %v: somebody was buried who is alive", takes)
+		})
+	}
 }
 
 // There may be thousands of instances.

@@ -33,17 +33,19 @@ type found struct {
 }
 
 // filling holds the rows that wait until they fill a call of a batch handler, or until the first of them has waited for
-// BatchWait. They wait unmarked: a marked row cannot be changed, and counts as lost if the process dies. It is an admission.
+// BatchWait, and then until the rate lets the call start soon. They wait unmarked: a marked row cannot be changed, and counts as lost if
+// the process dies. While a full call waits, no rows are picked. It is an admission.
 type filling struct {
 	queue *queue
-	size  int           // rows of a call
-	wait  time.Duration // for a call to fill
+	size  int                               // rows of a call
+	wait  time.Duration                     // for a call to fill
+	opens func(rows int) (in time.Duration) // how long until the gate lets that many rows be marked
 	rows  []*task
 	since time.Time // the first of the rows came
 }
 
-func newFilling(cfg *queue_job.Config, q *queue) *filling {
-	return &filling{queue: q, size: max(1, cfg.BatchSize), wait: cfg.BatchWait}
+func newFilling(cfg *queue_job.Config, q *queue, opens func(rows int) time.Duration) *filling {
+	return &filling{queue: q, size: max(1, cfg.BatchSize), wait: cfg.BatchWait, opens: opens}
 }
 
 func (f *filling) begin() {}
@@ -56,9 +58,12 @@ func (f *filling) in(turn found) time.Duration { return f.goesIn(time.Now(), tur
 
 func (f *filling) keepNone() { f.queue.back(f.take()...) }
 
+// full reports whether the rows fill a call, which waits for the rate.
+func (f *filling) full() bool { return len(f.rows) >= f.size }
+
 // add takes rows in and returns the rows to mark now. If the rows fill one call or more, it returns the full calls, and the
 // rows that came last stay. If they fill none, it returns all of them once the first has waited long enough and there is room
-// for marks.
+// for marks. Calls that the rate does not let start soon stay, too.
 func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) {
 	if len(f.rows) == 0 {
 		f.since = now
@@ -68,6 +73,9 @@ func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) 
 	if n >= f.size || !room || now.Sub(f.since) < f.wait {
 		n -= n % f.size
 	}
+	for n > 0 && f.opens(n) > 0 {
+		n = max(0, n-f.size)
+	}
 	calls = f.rows[:n:n]
 	if f.rows = f.rows[n:]; n > 0 {
 		f.since = now
@@ -75,12 +83,15 @@ func (f *filling) add(now time.Time, picked []*task, room bool) (calls []*task) 
 	return calls
 }
 
-// goesIn is how long until the rows go on if no others come. It is an hour if there are none, or no room.
+// goesIn is how long until the rows go on if no others come. It is an hour if there are none, or no room for a call that is not full.
 func (f *filling) goesIn(now time.Time, room bool) time.Duration {
-	if len(f.rows) == 0 || !room {
+	switch {
+	case f.full():
+		return f.opens(f.size)
+	case len(f.rows) == 0 || !room:
 		return time.Hour
 	}
-	return f.since.Add(f.wait).Sub(now)
+	return max(f.since.Add(f.wait).Sub(now), f.opens(len(f.rows)))
 }
 
 // take takes all rows out.
@@ -131,6 +142,9 @@ func (g *gate) admits(now time.Time, ready []*task) (n int, again time.Duration)
 		return 0, time.Hour
 	}
 	n = g.first(ready)
+	if ready[0].expired {
+		return n, 0
+	}
 	if missing := float64(n) - g.tokens(now); missing > rounding {
 		return 0, g.lasting(missing)
 	}
@@ -154,13 +168,16 @@ func (g *gate) delay(now time.Time, n int) time.Duration {
 	return delay
 }
 
-// first is how many of the ready tasks go into the next call. A suspect has a call of its own.
+// first is how many of the ready tasks go into the next call. A suspect has a call of its own, and so has a task that has expired.
 func (g *gate) first(ready []*task) (n int) {
-	for n < min(g.batch, len(ready)) && (n == 0 || !ready[n].alone && !ready[0].alone) {
+	for n < min(g.batch, len(ready)) && (n == 0 || !ready[n].apart() && !ready[0].apart()) {
 		n++
 	}
 	return n
 }
+
+// apart reports whether a task is in no call with others.
+func (t *task) apart() bool { return t.alone || t.expired }
 
 // calls is how many calls the ready tasks make, as far as the tokens go; at least one, if one is admitted.
 func (g *gate) calls(now time.Time, ready []*task) int {
@@ -181,6 +198,17 @@ func (g *gate) marks(now time.Time, ready int) int {
 		return 0
 	}
 	return max(0, int(min(batchRowsMax, most))-ready)
+}
+
+// opens is how long until the tokens allow that many more rows to be marked while ready tasks wait for tokens; 0: they do now.
+func (g *gate) opens(now time.Time, ready, rows int) (in time.Duration) {
+	if g.limiter == nil {
+		return 0
+	}
+	if missing := float64(ready+max(ready, rows)) - g.tokens(now) - g.soon(); missing > rounding {
+		return g.lasting(missing)
+	}
+	return 0
 }
 
 // marksAgain is how long until the tokens allow marks, if no task is ready. It is an hour if they do now.

@@ -72,6 +72,10 @@ func (d *dispatcher) runAlone(ctx context.Context, suspect *task) {
 		return
 	}
 	d.awaitNoted(ctx)
+	if ctx.Err() != nil { // it need not start here, and the log may not say what was lost
+		d.settler.undo(d.lease, marked...)
+		return
+	}
 	suspect.alone, started = true, true
 	d.workers.start(suspect.dueMillis, marked...)
 	d.awaitQuiet(ctx, suspect)
@@ -117,30 +121,118 @@ func (d *dispatcher) awaitNoted(ctx context.Context) {
 	await(noted, d.wake, func() bool { return d.settler.log.unnoted() == 0 })
 }
 
-const lookAtLockedMax = time.Second // for the read
+// sieve finds out which rows others have locked, by looks that mark nothing. A mark is about as many rows as workers are idle, and needs five
+// statements if it finds all of them locked. So after a mark that has mostly found locked rows, the rows behind are looked at first, four times
+// as many with each look, until one is free: ten thousand locked rows take a dozen looks.
+//
+// Rows that are known to be locked are looked at again and again. These looks take a fifth of the time at most. Each is about so few rows that
+// its answer comes soon, because new jobs wait for that answer.
+type sieve struct {
+	due     bool      // the rows behind the last mark are to be looked at
+	rows    int       // of the last such look; 0: the last mark has found no locked row
+	most    int       // rows of a look, by how long the last ones took; 0: as many as a mark may have
+	restEnd time.Time // until then, nothing is looked at that is known to be locked
+}
+
+const (
+	lookAtLockedMax   = time.Second         // for the read
+	lookAtLockedTakes = lookAtLockedMax / 5 // and no longer, if it can be helped
+	lookAtLockedLeast = 50                  // rows: fewer would hardly be faster
+	siftGrows         = 4
+)
+
+// marked heeds what a mark has found.
+func (s *sieve) marked(rows, locked int) {
+	switch {
+	case locked == 0:
+		s.due, s.rows = false, 0
+	case 2*locked >= rows:
+		s.due, s.rows = true, max(s.rows, rows)
+	}
+}
+
+// next is how many rows to look at before the next mark.
+func (s *sieve) next() int {
+	s.rows = min(siftGrows*s.rows, batchRowsMax)
+	return min(s.rows, s.limit())
+}
+
+func (s *sieve) limit() int {
+	if s.most == 0 {
+		return batchRowsMax
+	}
+	return s.most
+}
+
+// looked heeds how long a look at some rows took.
+func (s *sieve) looked(rows int, took time.Duration, failed bool) {
+	switch most := s.limit(); {
+	case failed:
+		s.most = smaller(min(rows, most))
+	case took > lookAtLockedTakes:
+		s.most = max(lookAtLockedLeast, min(rows, most)/2)
+	case rows == most:
+		s.most = min(2*most, batchRowsMax)
+	}
+}
+
+// siftDue looks which of the rows that are due next are locked.
+func (d *dispatcher) siftDue() {
+	d.workers.start(d.process.Clock.At(time.Now()))
+	tasks := d.queue.takeDue(d.process.Clock.Now(), d.sieve.next())
+	if len(tasks) == 0 {
+		d.sieve.due = false
+		return
+	}
+	ground.Signal(d.roomCame)
+	free, err := d.look(tasks)
+	if err != nil {
+		d.queue.back(tasks...) // marks will tell
+	}
+	d.sieve.due = err == nil && free == 0
+}
 
 // lookAtLocked lets rows go on whose locks are gone.
 func (d *dispatcher) lookAtLocked() {
-	tasks := d.queue.takeLocked(time.Now(), batchRowsMax)
+	began := time.Now()
+	if began.Before(d.sieve.restEnd) {
+		return
+	}
+	tasks := d.queue.takeLocked(began, d.sieve.limit())
 	if len(tasks) == 0 {
 		return
 	}
+	free, err := d.look(tasks)
+	if err != nil {
+		d.queue.lock(time.Now(), tasks...)
+	}
+	if free == 0 {
+		const rests = 4
+		d.sieve.restEnd = time.Now().Add(rests * time.Since(began))
+	}
+}
+
+// lookAtLockedIn is how long until locked rows are to be looked at.
+func (d *dispatcher) lookAtLockedIn(now time.Time) time.Duration {
+	return max(d.queue.lookAtLockedIn(now), d.sieve.restEnd.Sub(now))
+}
+
+// look asks which tasks are locked. Locked tasks wait apart, and free tasks go on; it returns how many are free. After an error, it has done nothing.
+func (d *dispatcher) look(tasks []*task) (free int, err error) {
+	began := time.Now()
 	statement, cancel := context.WithTimeout(d.lease.Context(), lookAtLockedMax)
 	ids, err := d.process.Jobs.Unlocked(statement, idsOf(tasks))
 	cancel()
+	d.sieve.looked(len(tasks), time.Since(began), err != nil)
 	if d.process.Errlog.On(d.lease.Context(), "look at locked jobs", err) {
-		d.queue.lock(time.Now(), tasks...)
-		return
+		return 0, err
 	}
 	slices.Sort(ids)
-	var free, others []*task
-	for _, t := range tasks {
-		if _, ok := slices.BinarySearch(ids, t.row.ID); ok {
-			free = append(free, t)
-		} else {
-			others = append(others, t)
-		}
-	}
-	d.queue.back(free...)
+	unlocked, others := ground.Divide(tasks, func(t *task) bool {
+		_, is := slices.BinarySearch(ids, t.row.ID)
+		return is
+	})
+	d.queue.back(unlocked...)
 	d.marker.passedOver(d.lease, others)
+	return len(unlocked), nil
 }

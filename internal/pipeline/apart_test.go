@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // heldRows is a table with rows that others may have locked, and with a clock that may be set.
@@ -215,5 +217,50 @@ func TestAProcessHasOnePermitForItsSuspects(t *testing.T) {
 	}
 	if p.giveBack(one); take(other) != other || p.has(one) {
 		t.Fatal("it was given back, and nobody gets it")
+	}
+}
+
+// It may kill its process, and then nobody would ever know of that loss. If its lease is asked for in the meantime, it need not start here.
+func TestASuspectDoesNotStartIfItsLeaseIsGivenAwayBeforeTheLogSaysWhatWasLost(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			table, ran := &slowLog{}, atomic.Int64{}
+			l := lineAt(5_000_000)
+			l.process.Jobs, l.workers.pool, l.workers.most = table, goroutines{}, 10
+			l.RoomCame, l.process.Permit, l.part.about = make(chan struct{}, 1), NewPermit(), t.Context()
+			l.allow(time.Hour)
+			l.runner.handler = func(context.Context, *queue_job.Job) error {
+				if ran.Add(1); table.logged.Load() == 0 {
+					t.Error("it starts, and the log does not say what was lost")
+				}
+				return nil
+			}
+			settling, end := context.WithCancel(t.Context())
+			held := keeper.Unending(settling, keeper.Want{Name: "job-1", Lock: time.Minute}, 7)
+			l.held.Store(held)
+			var loops sync.WaitGroup
+			loops.Go(func() { l.settler.loop(settling) })
+			ctx, give := context.WithCancel(t.Context())
+			if given {
+				time.AfterFunc(5*time.Millisecond, give)
+			}
+			suspect := &task{row: store.Row{ID: 1, Term: 5, Lost: 1, Attempts: 1, CreateTime: 1}, wasLost: true, suspect: true}
+			l.process.Permit.take(func() *task { return suspect })
+			newDispatcher(l, held).runAlone(ctx, suspect)
+			time.Sleep(time.Second)
+			want, back := int64(1), int64(0)
+			if given {
+				want, back = 0, 1
+			}
+			if ran.Load() != want || table.unmarked.Load() != back {
+				t.Errorf("given away: %t; it ran %d times, and its mark was taken back %d times", given, ran.Load(), table.unmarked.Load())
+			}
+			if l.process.Permit.take(func() *task { return &task{} }) == nil {
+				t.Error("it still has the permit")
+			}
+			give()
+			end()
+			loops.Wait()
+		})
 	}
 }

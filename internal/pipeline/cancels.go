@@ -58,8 +58,8 @@ func (l *Line) releaseDeaf() {
 	}
 }
 
-// endCancelled reads the tasks' rows and ends the contexts of runs whose rows are not ours. If the handler itself has
-// completed the job, the row is not ours either, but the job is not cancelled.
+// endCancelled reads the tasks' rows and ends the contexts of runs whose rows are not ours. If the handler itself has ended the job, in a
+// transaction, the row is not ours either, but nobody has taken it from us.
 func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(life, ground.LookFirst)
@@ -75,7 +75,7 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 	for _, t := range tasks {
 		row, there := standing[t.row.ID]
 		t.run.watch.seen.Store(&sent)
-		if there && t.ours(row) || t.run.begun.Load() && bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit {
+		if there && t.ours(row) || t.run.begun.Load() && t.mayHaveEnded(row) {
 			continue
 		}
 		cause := queue_job.ErrCancelled
@@ -88,6 +88,13 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 		}
 	}
 	return nil
+}
+
+// mayHaveEnded reports whether the handler of a task has ended its job in a transaction, for all that its row says, which is not ours any more
+// or not there. If the row bears our mark and another status, that transaction was rolled back, and somebody else has ended the job.
+func (t *task) mayHaveEnded(row store.Standing) bool {
+	given := bridge.QueueJob.Ended(&t.run.job)
+	return given != queue_job.JobStatusInit && (!t.marked(row) || queue_job.JobStatus(row.Status) == given)
 }
 
 const (

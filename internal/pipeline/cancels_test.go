@@ -75,7 +75,7 @@ func atWork(t *testing.T, table stood, since time.Duration) (l *Line, ctx contex
 	ctx, cancel := context.WithCancelCause(t.Context())
 	sent := time.Now().Add(-since)
 	one := &task{row: store.Row{ID: 1, Term: 7, Attempts: 2}, run: &run{lease: leaseIn(t), cancel: cancel, started: time.Now().Add(-since), job: queue_job.Job{Id: 1, Term: 7, Attempt: 2}}}
-	bridge.QueueJob.Through(&one.run.job, &hidden.Runner{Rows: table}, 2, store.NotSet, one.run.started)
+	bridge.QueueJob.Through(&one.run.job, &hidden.Runner{Rows: table, Millis: time.Time.UnixMilli}, 2, store.NotSet, one.run.started)
 	one.run.watch.seen.Store(&sent)
 	l.workers.ready = []*task{one}
 	l.workers.next(false)
@@ -117,6 +117,41 @@ func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {
 	}
 	if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil || ctx.Err() != nil {
 		t.Fatal(err, ctx.Err())
+	}
+}
+
+// A handler whose transaction was rolled back may go on, and so may a call of a batch handler.
+func TestAJobThatItsHandlerHasTriedToEndIsCancelledBySomebodyElse(t *testing.T) {
+	complete := func(job *queue_job.Job, ctx context.Context) error { return job.CompleteTx(ctx, someTx{}) }
+	fail := func(job *queue_job.Job, ctx context.Context) error {
+		return job.FailTx(ctx, someTx{}, "cannot be done")
+	}
+	cancel := func(job *queue_job.Job, ctx context.Context) error { return job.CancelTx(ctx, someTx{}, "") }
+	for _, c := range []struct {
+		name  string
+		tries func(*queue_job.Job, context.Context) error
+		rows  []store.Standing
+		cause error
+	}{
+		{"its transaction is open, or was rolled back", complete, []store.Standing{at(7, 2, 0)}, nil},
+		{"cancelled, and the handler has completed it", complete, []store.Standing{at(7, 2, 5)}, queue_job.ErrCancelled},
+		{"cancelled, and the handler has failed it", fail, []store.Standing{at(7, 2, 5)}, queue_job.ErrCancelled},
+		{"failed by hand, and the handler has completed it", complete, []store.Standing{at(7, 2, 2)}, queue_job.ErrCancelled},
+		{"failed by its handler", fail, []store.Standing{at(7, 2, 2)}, nil},
+		{"cancelled, perhaps by its handler", cancel, []store.Standing{at(7, 2, 5)}, nil},
+		{"completed, perhaps, and retried since", complete, []store.Standing{at(0, 2, 0)}, nil},
+		{"completed, perhaps, and deleted since", complete, nil, nil},
+	} {
+		l, ctx := atWork(t, stood{rows: c.rows}, time.Second)
+		if err := c.tries(&l.workers.atWork[0].run.job, ctx); err != nil {
+			t.Fatal(c.name, err)
+		}
+		if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil {
+			t.Fatal(err)
+		}
+		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].run.watch.gone.Load() != (c.cause != nil) {
+			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
+		}
 	}
 }
 

@@ -31,17 +31,18 @@ type dispatcher struct {
 	rows       int            // of the next mark, at most
 	again      ground.Backoff // after a mark that failed
 	turns      *keyTurns      // nil: keys are not looked at
+	sieve      sieve
 	admissions []admission
+	fills      *filling // among the admissions; nil: rows do not wait for a full call
 }
 
 func admissionsOf(d *dispatcher) (list []admission) {
-	var fills *filling
 	if d.part.cfg.BatchWait > 0 {
-		fills = newFilling(&d.part.cfg, d.queue)
-		list = append(list, fills)
+		d.fills = newFilling(&d.part.cfg, d.queue, d.workers.opens)
+		list = append(list, d.fills)
 	}
 	if d.workers.places != nil {
-		list = append(list, &claims{workers: d.workers, queue: d.queue, clock: d.process.Clock, fills: fills})
+		list = append(list, &claims{workers: d.workers, queue: d.queue, clock: d.process.Clock, fills: d.fills})
 	}
 	if d.turns != nil {
 		list = append(list, d.turns)
@@ -62,6 +63,10 @@ func (d *dispatcher) loop(ctx context.Context) {
 		if last.apart > 0 {
 			d.lookApart(ctx)
 		}
+		if d.sieve.due {
+			d.siftDue()
+			continue
+		}
 		var batch []*task
 		if batch, last = d.pickBatch(turn); len(batch) > 0 {
 			d.markAndStart(ctx, batch)
@@ -80,6 +85,7 @@ func (d *dispatcher) lookApart(ctx context.Context) {
 	if d.turns != nil {
 		d.turns.lookAtParked()
 	}
+	d.queue.openKeys()
 	d.lookAtLocked()
 }
 
@@ -96,6 +102,12 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 	var idle int
 	if unsettled := int(d.settler.unwritten.Load()); unsettled <= unsettledMax {
 		f.room, idle = d.workers.room(d.markTakes, inFlightMax-unsettled)
+		if f.room == 0 && d.part.cfg.FairByGroup {
+			f.room = d.roomForTurn(inFlightMax - unsettled)
+		}
+	}
+	if d.fills != nil && d.fills.full() { // until it goes
+		f.room = 0
 	}
 	batch, f.unpicked = d.queue.pick(now, 0, min(f.room, d.rows), idle)
 	switch {
@@ -113,6 +125,15 @@ func (d *dispatcher) pickBatch(turn time.Time) (batch []*task, f found) {
 		f.picked = max(f.picked, len(batch)) // rows that were kept go on, and the next admission may put them back: f.unpicked does not know them
 	}
 	return batch, f
+}
+
+// roomForTurn is how many rows to mark for the sake of a group that has none ready.
+func (d *dispatcher) roomForTurn(most int) int {
+	group, ok := d.queue.nextGroup()
+	if !ok {
+		return 0
+	}
+	return d.workers.roomForTurn(group, d.markTakes, most)
 }
 
 // admitNone puts back what admissions keep.
@@ -133,9 +154,11 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 	if slices.ContainsFunc(batch, func(t *task) bool { return t.row.Version() != batch[0].row.Version() || t.row.HasLong() }) {
 		groups = byVersion(batch)
 	}
+	locked := 0
 	for i, tasks := range groups {
 		sent := time.Now()
 		some, fine := d.marker.mark(ctx, d.lease, tasks)
+		locked += d.marker.locked
 		ground.Smooth(&d.markTakes, time.Since(sent))
 		d.starts.marks.Store(int64(d.markTakes))
 		marked = append(marked, some...)
@@ -144,6 +167,9 @@ func (d *dispatcher) markAndStart(ctx context.Context, batch []*task) {
 			d.workers.start(d.process.Clock.At(time.Now()), marked...)
 			marked = nil
 		}
+	}
+	if locked > 0 || d.sieve.rows > 0 {
+		d.sieve.marked(len(batch), locked)
 	}
 	if ok {
 		d.rows = min(batchRowsMax, 2*d.rows)
@@ -186,20 +212,23 @@ func (d *dispatcher) awaitWork(ctx context.Context, f found) {
 // mark marks the tasks, all of which were read in one version, and returns those that are now ours to run. The others are
 // final, gone or written by somebody else since they were read, and are forgotten: a later look brings them as they are. Or they are
 // locked, or a handler still has them, and they wait. The mark carries its deadline, by an estimate of the database's clock that is never ahead.
+// Later, no row is marked: what was marked before has the last sixth for its commit.
 // If that clock was put forward, the mark may find itself late; the clock is read again then. If it was put back, the deadline is as much later. If
 // ctx ends during a mark, mark waits for the answer and takes the marks back: a clean stop leaves none behind. If the lease is lost, mark
 // waits for it for a moment: whoever lives may take the marks back, before they count as lost. Ok is false if
 // the statement failed, or ctx has ended.
 func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (ours []*task, ok bool) {
+	m.locked = 0
 	if batch[0].row.Attempts > 0 {
 		if batch = m.notRunning(lease, batch); len(batch) == 0 {
 			return nil, true
 		}
 	}
-	statement, cancel := context.WithTimeout(lease.Lingering(), markMax)
+	within := max(markMax, time.Duration(m.longer.Load())) // patience
+	statement, cancel := context.WithTimeout(lease.Lingering(), within)
 	youngest := slices.MaxFunc(batch, func(a, b *task) int { return cmp.Compare(a.row.CreateTime, b.row.CreateTime) })
 	sent := time.Now()
-	deadline := m.process.Clock.At(sent) + min(markInTime, lease.StartsFor()).Milliseconds()
+	deadline := m.process.Clock.At(sent) + min(within*5/6, lease.StartsFor()).Milliseconds()
 	marked, err := m.process.Jobs.Mark(statement, idsOf(batch), youngest.row.CreateTime, batch[0].row.Version(), lease.Term, deadline)
 	cancel()
 	doing := "mark jobs"
@@ -210,7 +239,10 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 	ours = batch
 	var told map[uint64]store.Marked // by the table, if the answer does not say it all
 	if err != nil || marked != len(batch) {
-		ours, told = m.markedFor(lease, batch, sent, err)
+		ours, told = m.markedFor(lease, batch, sent, within, err)
+	}
+	if err == nil {
+		m.longer.Store(int64(min(3*time.Since(sent), ground.StatementMax)))
 	}
 	if m.doubts.any.Load() {
 		m.doubts.resolve(ours...)
@@ -233,6 +265,7 @@ func (m *marker) mark(ctx context.Context, lease *keeper.Lease, batch []*task) (
 		t.run, runs = &runs[0], runs[1:]
 		t.run.lease, t.row.Term, t.row.Attempts, t.row.Lost = lease, lease.Term, now.Attempts, now.Lost
 		t.run.watch.seen.Store(&sent)
+		t.expired = t.row.Extra != nil && t.isOver(m.process.Clock.At(sent))
 		if m.part.cfg.OrderedByKey {
 			m.queue.remember(t)
 		}
@@ -282,7 +315,7 @@ func (d *dispatcher) nextWaiting(f found) (wait time.Duration, permitted chan st
 	if f.apart == 0 {
 		return wait, nil
 	}
-	wait = min(wait, d.queue.lookAtLockedIn(time.Now()))
+	wait = min(wait, d.lookAtLockedIn(time.Now()))
 	if d.queue.hasParked() {
 		wait = min(wait, lookAtParkedEvery)
 	}
@@ -291,7 +324,7 @@ func (d *dispatcher) nextWaiting(f found) (wait time.Duration, permitted chan st
 	} else if ok {
 		wait = min(wait, d.until(due))
 	}
-	return wait, permitted
+	return min(wait, d.queue.keysOpenIn(time.Now())), permitted
 }
 
 // until is how long it takes until a moment of the database's clock.
@@ -301,7 +334,7 @@ func (d *dispatcher) until(due int64) time.Duration {
 
 // pickEarly takes rows that soon fall due. If keys decide who may start, it takes none: an early row would take the turn of another.
 func (d *dispatcher) pickEarly(now int64, f *found) (batch []*task) {
-	if d.turns == nil {
+	if d.queue.keys.most == 0 {
 		f.early = d.workers.roomForEarly()
 	}
 	if f.early > 0 {

@@ -1,7 +1,7 @@
 // Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
 // are held. A plain job goes through queue.go, dispatcher.go, workers.go, run.go and settler.go; process.go makes the job for its handler.
-// Other files have what only some jobs need. A file uses earlier ones of this list, but for a few: task, process, queue, admission, workers,
-// quota, counts, verdict, long_params, attempts, unwritten, settler, doubts, keys, dispatcher, apart, run, line, cancels.
+// Others have what only some jobs need. Mostly, a file uses earlier ones of this list: task, process, queue, admission, workers, quota, counts,
+// verdict, long_params, attempts, unwritten, settler, doubts, key_rate, keys, fair, by_turns, dispatcher, locked, apart, run, expires, line, cancels.
 //
 //	rows are offered
 //	       │
@@ -49,7 +49,8 @@
 // One process dispatches all jobs of a type, or of a shard with its part of the limits. So limits are numbers in its memory, and exact over
 // all instances; only handlers that outlast a lost lease are not counted. Where a limit belongs depends on what it decides:
 //
-//	which row is next     queue.pick   priorities (queue.go); slots, MaxPerKey for each key: a row without a slot waits apart, parked (keys.go)
+//	which row is next     queue.pick   priorities (queue.go); groups (fair.go); slots, MaxPerKey for each key: a row without a slot is parked (keys.go)
+//	whose key may start   queue.pick   tokens, RatePerKey for each key: a row without one is parked; a start spends it (key_rate.go)
 //	how many are marked   workers      the capacity, and how far ahead of busy workers (workers.go)
 //	which may be marked   admission    full batches (admission.go); places, one for each worker of the process (quota.go); turns in a key (keys.go)
 //	when a call starts    gate         it holds marked jobs back: the rate, and how many jobs a call has (admission.go)

@@ -25,6 +25,8 @@ type marker struct {
 	backlog Backlog
 	doubts  doubts
 	wake    chan struct{} // the dispatcher
+	locked  int           // rows that the last mark has passed over
+	longer  atomic.Int64  // nanoseconds that the next mark may take, if that is more than markMax: three times as long as the last one
 
 	remains  *atomic.Pointer[Remains] // what still runs under earlier leases
 	restRuns restRuns                 // what others have told of that
@@ -42,7 +44,7 @@ func (m *marker) notRunning(lease *keeper.Lease, batch []*task) []*task {
 	var told map[string]store.RestRuns
 	var err error
 	if len(r.Elsewhere) > 0 {
-		statement, cancel := context.WithTimeout(lease.Context(), markMax)
+		statement, cancel := context.WithTimeout(lease.Context(), m.patience())
 		told, err = m.restRuns.of(statement, m.process.Jobs, r)
 		cancel()
 	}
@@ -89,9 +91,19 @@ func (k *restRuns) of(ctx context.Context, jobs Jobs, r *Remains) (map[string]st
 	return told, err
 }
 
+// patience is how long the statement of a mark may take: longer on a slow database, where some marks take twice as many answers as others.
+func (m *marker) patience() time.Duration { return max(markMax, time.Duration(m.longer.Load())) }
+
 // markedFor finds out which tasks bear our term, after a statement that failed or marked too few rows, and what the table has of them.
-func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, err error) (ours []*task, marked map[uint64]store.Marked) {
+func (m *marker) markedFor(
+	lease *keeper.Lease, batch []*task, sent time.Time, within time.Duration, err error,
+) (ours []*task, marked map[uint64]store.Marked) {
+	asked := time.Now()
 	marked, errBack := m.readBack(lease, batch)
+	cut, slow := errors.Is(err, context.DeadlineExceeded), time.Since(asked) > markMax/3
+	if cut && slow {
+		m.longer.Store(int64(min(3*within, ground.StatementMax)))
+	}
 	if errBack != nil { // the lease is over, and the answer is not known
 		m.doubts.resolve(batch...)
 		for _, t := range batch {
@@ -115,12 +127,12 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 	}
 	switch {
 	case err != nil:
-		if until := sent.Add(markMax); !conn.IsAnswered(err) && time.Now().Before(until) {
+		if until := sent.Add(within); !conn.IsAnswered(err) && time.Now().Before(until) {
 			m.doubts.add(lease, until, rest)
 			time.AfterFunc(time.Until(until)+time.Millisecond, func() { ground.Signal(m.wake) }) // for who gives leases back
 		}
 		longest := ground.RetryLongest
-		if errors.Is(err, context.DeadlineExceeded) { // one of them may be locked
+		if cut && !slow { // one of them may be locked
 			longest = lockedLongest
 		}
 		m.refuse(rest, longest)
@@ -128,7 +140,7 @@ func (m *marker) markedFor(lease *keeper.Lease, batch []*task, sent time.Time, e
 		if len(ours) == 0 { // perhaps it came late
 			m.readClock(lease)
 		}
-		m.passedOver(lease, rest)
+		m.locked = m.passedOver(lease, rest)
 	}
 	return ours, marked
 }
@@ -168,10 +180,11 @@ func (m *marker) readBack(lease *keeper.Lease, batch []*task) (marked map[uint64
 }
 
 // passedOver finds out what became of tasks that were not marked, or that are locked. If a row is still as it was read, it is locked, or the
-// mark came late; then the next look finds it free. All other tasks are forgotten. If a row was changed, a later look brings it again.
-func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
+// mark came late; then the next look finds it free. All other tasks are forgotten. If a row was changed, a later look brings it again. It
+// returns how many seem to be locked.
+func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) (locked int) {
 	if len(tasks) == 0 {
-		return
+		return 0
 	}
 	statement, cancel := context.WithTimeout(lease.Context(), ground.StatementMax)
 	rows, err := m.process.Jobs.Standings(statement, idsOf(tasks))
@@ -192,6 +205,7 @@ func (m *marker) passedOver(lease *keeper.Lease, tasks []*task) {
 	}
 	m.queue.forget(others...)
 	m.queue.lock(time.Now(), held...)
+	return len(held)
 }
 
 // takeBack takes back the mark of a task that may start later. It waits in memory: no sweep has to find it again.

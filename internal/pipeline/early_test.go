@@ -202,6 +202,7 @@ func dispatchingUnder(
 		set(&l.part.cfg)
 		l.workers.gate = newGate(&l.part.cfg, time.Now())
 	}
+	l.queue.rateKeys(&l.part.cfg)
 	l.runner.batch = l.part.cfg.HandleBatchFunc
 	ctx, cancel := context.WithCancel(t.Context())
 	held := lease(ctx)

@@ -153,8 +153,79 @@ func TestOfABacklogOnlyWhatTheRateLetsStartSoonIsMarked(t *testing.T) {
 	})
 }
 
+// A full call waits unmarked until the rate lets it start. Until then, the other rows stay in the queue, where their order can still change.
+func TestAFullCallIsMarkedWhenTheRateLetsItStartSoon(t *testing.T) {
+	const rate, size, backlog = 10, 20, 100
+	for _, wait := range []time.Duration{20 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			var ran, full atomic.Int64
+			l, stop := dispatching(t, &slow{takes: time.Millisecond}, nil, func(c *queue_job.Config) {
+				c.RatePerSecond, c.RateBurst, c.BatchSize, c.BatchWait = rate, size, size, wait
+				c.HandleBatchFunc = func(_ context.Context, jobs []*queue_job.Job) error {
+					if ran.Add(int64(len(jobs))); len(jobs) == size {
+						full.Add(1)
+					}
+					return nil
+				}
+			})
+			defer stop()
+			for id := range uint64(backlog) {
+				l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1})
+			}
+			var marked, out int
+			var marks, longest time.Duration
+			const every = 7 * time.Millisecond
+			for range (backlog/rate + 1) * time.Second / every {
+				time.Sleep(every)
+				synctest.Wait()
+				_, marked = l.workers.numbers()
+				if marks += every; marked == 0 {
+					marks = 0
+				}
+				longest = max(longest, marks)
+				waiting, _, _, _ := l.queue.numbers(0)
+				out = max(out, backlog-int(ran.Load())-waiting)
+			}
+			if longest > ahead+2*every || out > size {
+				t.Errorf("BatchWait %v: rows are marked for %v before they start, and up to %d are out of the queue", wait, longest, out)
+			}
+			if ran.Load() != backlog || full.Load() != backlog/size {
+				t.Errorf("BatchWait %v: %d of %d jobs have run, and %d calls were full", wait, ran.Load(), backlog, full.Load())
+			}
+		})
+	}
+}
+
+// If its first job has waited, a call goes that is not full, but not before the rate lets it.
+func TestACallThatIsNotFullWaitsForTheRateToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int64
+		l, stop := dispatching(t, &slow{takes: time.Millisecond}, nil, func(c *queue_job.Config) {
+			c.RatePerSecond, c.RateBurst, c.BatchSize, c.BatchWait = 10, 20, 20, 20*time.Millisecond
+			c.HandleBatchFunc = func(_ context.Context, jobs []*queue_job.Job) error { ran.Add(int64(len(jobs))); return nil }
+		})
+		defer stop()
+		for id := range uint64(15) {
+			l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1})
+		}
+		var early int
+		for range 120 {
+			time.Sleep(10 * time.Millisecond)
+			_, marked := l.workers.numbers()
+			early = max(early, marked)
+		}
+		if early > 0 || ran.Load() > 0 {
+			t.Errorf("%d are marked, and %d have run, and there are tokens for 12", early, ran.Load())
+		}
+		time.Sleep(400 * time.Millisecond)
+		if ran.Load() != 15 {
+			t.Errorf("%d have run", ran.Load())
+		}
+	})
+}
+
 func TestABatchIsMarkedWhenItIsFullOrItsFirstJobHasWaited(t *testing.T) {
-	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second}, nil)
+	f := newFilling(&queue_job.Config{BatchSize: 5, BatchWait: time.Second}, nil, func(int) time.Duration { return 0 })
 	if calls, again := f.add(noon, readyTasks(4, noon), true), f.goesIn(noon, true); len(calls) != 0 || again != time.Second {
 		t.Fatalf("%d go on, the rest in %v", len(calls), again)
 	}

@@ -14,19 +14,20 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
-// keys limits how many jobs of one key are in flight; keyOf says which key a row has. If a row's key has no slot left, the
-// row is parked apart, within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given
+// keys limits how many jobs of one key are in flight, and keyRate how many start; keyOf says which key a row has. If a row's key has no slot
+// left, the row is parked apart, within bounds, where it is in nobody's way. A slot of a key is taken when a row is picked, and given
 // back when it is settled, forgotten or put back; then the key's first parked row gets it.
 //
 // If the type is ordered, a key has one slot, and its rows get it by their ids. The table says whether a row is the first of
 // its key, just before the mark: an earlier row may wait there for its time. A row that is not the first is parked until the
 // first is done or gone. The order is in the table, so it survives every change of holder.
 type keys struct {
-	most    int // slots of each key; 0: keys are not looked at
+	most    int // slots of each key; 0: keys are not looked at; noLimit: they have no slots, but a rate
 	ordered bool
 	limit   int // rows that are parked
 	perKey  int // rows of one key that are parked
 
+	rate   *keyRate // nil: starts of a key are not limited
 	taken  map[string]int
 	parked map[string][]*task // in the order in which they get their slots
 	rows   int
@@ -35,7 +36,10 @@ type keys struct {
 	from     map[string]uint64 // in order: no pending row of the key has a smaller id
 }
 
-const fromMax = 100_000 // keys in from
+const (
+	fromMax = 100_000 // keys in from
+	noLimit = math.MaxInt
+)
 
 // newKeys leaves at least half of the queue to rows that are not parked, and divides the other half among several keys.
 func newKeys(most int, ordered bool, limit int) keys {
@@ -67,6 +71,9 @@ func (k *keys) take(t *task) bool {
 	if parked := k.parked[key]; k.ordered && len(parked) > 0 && parked[0].row.ID < t.row.ID {
 		return false
 	}
+	if k.rate != nil && !k.rate.reserve(key, t) {
+		return false
+	}
 	k.takeSlot(key, t)
 	return true
 }
@@ -79,12 +86,18 @@ func (k *keys) wouldTake(t *task) bool {
 }
 
 func (k *keys) takeSlot(key string, t *task) {
+	if k.most == noLimit {
+		return
+	}
 	t.hasSlot = true
 	k.taken[key]++
 }
 
 // giveSlotBack reports whether the row had a slot.
 func (k *keys) giveSlotBack(t *task) (had bool) {
+	if k.rate != nil {
+		k.rate.giveBack(t)
+	}
 	if !t.hasSlot {
 		return false
 	}
@@ -164,10 +177,10 @@ func (k *keys) compare(a, b *task) int {
 	return cmp.Compare(a.row.ID, b.row.ID)
 }
 
-// next takes a slot for the key's first parked row and returns the row. It returns nil if there is no such row, or no slot.
+// next takes a slot for the key's first parked row and returns the row. It returns nil if there is no such row, no slot or no token.
 func (k *keys) next(key string) *task {
 	rows := k.parked[key]
-	if len(rows) == 0 || k.taken[key] >= k.most {
+	if len(rows) == 0 || k.taken[key] >= k.most || k.rate != nil && !k.rate.reserve(key, rows[0]) {
 		return nil
 	}
 	t := rows[0]
@@ -178,10 +191,10 @@ func (k *keys) next(key string) *task {
 }
 
 // parkedIdle returns at most n keys that have parked rows and none in flight, other keys each time. The row that they wait for
-// is not in memory, or waits for its time.
+// is not in memory, or waits for its time. They do not wait for a token.
 func (k *keys) parkedIdle(n int) (idle []string) {
 	for key := range k.parked {
-		if k.taken[key] == 0 {
+		if k.taken[key] == 0 && !k.rate.waits(key) {
 			idle = append(idle, key)
 		}
 	}
@@ -249,11 +262,18 @@ func (q *queue) giveSlotBack(t *task) {
 	}
 }
 
-func (q *queue) passOn(key string) {
-	if t := q.keys.next(key); t != nil {
-		v := &q.levels[levelOf(t.row.Priority)]
+// passOn lets the first parked row of a key go on, if it has a slot. It reports whether one does.
+func (q *queue) passOn(key string) bool {
+	t := q.keys.next(key)
+	if t == nil {
+		return false
+	}
+	if v := &q.levels[levelOf(t.row.Priority)]; v.fair != nil {
+		v.fair.hasSlot(t)
+	} else {
 		v.unparked = append(v.unparked, t)
 	}
+	return true
 }
 
 // parkPicked parks rows that were picked although another row is the first of their key. Firsts has the first id of each key.
@@ -427,7 +447,7 @@ func (k *keyTurns) lookAtParked() {
 
 // firstOfKeys asks the table for the first pending id of each key: in one read, or two if some were not asked for before.
 func (k *keyTurns) firstOfKeys(keys []string) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
+	ctx, cancel := context.WithTimeout(k.lease.Context(), k.marker.patience())
 	defer cancel()
 	known, from, unknown := k.queue.remembered(keys)
 	before, upTo := k.backlog.Bounds()
@@ -488,7 +508,7 @@ func (k *keyTurns) besideOthers(batch []*task) (may []*task) {
 func (k *keyTurns) runningOfKeys(r *Remains, keys []string) (running map[string]int, err error) {
 	running = map[string]int{}
 	if len(r.Elsewhere) > 0 {
-		ctx, cancel := context.WithTimeout(k.lease.Context(), markMax)
+		ctx, cancel := context.WithTimeout(k.lease.Context(), k.marker.patience())
 		defer cancel()
 		if running, err = k.elsewhereOfKeys(ctx, r, keys); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/logger"
 )
 
 // living is a table of leases in which every lease can be had and kept, and beats are answered unless it is mute.
@@ -93,6 +94,39 @@ func TestAJobDoesNotStartWhenOthersMayHaveTakenTheLeaseWhileItsParametersAreRead
 			time.Sleep(table.reads + 10*time.Millisecond)
 			if starts, back := ran.Load(), table.unmarked.Load(); (starts == 1) == mute || mute && back != 1 {
 				t.Errorf("mute %v: it has started %d times, and its mark was taken back %d times", mute, starts, back)
+			}
+		})
+	}
+}
+
+// lateLog takes its time before a run, as a logger may that others use as well.
+type lateLog struct {
+	logger.Logger
+	takes time.Duration
+}
+
+func (l lateLog) GetNewContext(service string) context.Context {
+	time.Sleep(l.takes)
+	return l.Logger.GetNewContext(service)
+}
+
+// Whoever waits in foreign code, or for a lock, when the process is frozen wakes with all others that wait there.
+func TestNoneOfTenJobsStartsWhenOthersMayHaveTakenTheLeaseWhileTheLoggerTakesItsTime(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			leases, table := &living{}, &slow{}
+			var ran atomic.Int64
+			l, stop := dispatchingUnder(t, leases.lease(t), table, func(uint64) { ran.Add(1) })
+			defer stop()
+			l.process.Log = lateLog{l.process.Log, heededFor * 2 / 3}
+			leases.mute.Store(mute)
+			time.Sleep(startsFor - heededFor*3/4)
+			for id := range uint64(10) {
+				l.offer(lease, &store.Row{ID: 1 + id, CreateTime: 1})
+			}
+			time.Sleep(heededFor*2/3 + 10*time.Millisecond)
+			if starts, back := ran.Load(), table.unmarked.Load(); starts+back != 10 || (starts == 10) == mute {
+				t.Errorf("mute %v: %d have started, and %d marks were taken back", mute, starts, back)
 			}
 		})
 	}

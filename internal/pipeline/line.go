@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
@@ -81,8 +82,12 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 		Part: is, process: p, name: is.Layout.Leases(is.JobType)[is.Shard], whole: cfg.WorkerPoolCapacity, cfg: ofShard(cfg, is.Layout, is.Shard),
 		instance: keeper.Holder(cfg.ServiceName), about: p.AboutType(&cfg),
 	}
+	if cfg.KeepLog {
+		handler = keepingLog(p, handler)
+	}
 	if p.Rows != nil {
-		part.runner = &hidden.Runner{Rows: p.Rows, Instance: part.instance, Millis: p.Clock.At, Retries: retriesOf(&cfg)}
+		part.runner = &hidden.Runner{Rows: p.Rows, Instance: part.instance, Millis: p.Clock.At,
+			Retries: retriesOf(&cfg), Strict: cfg.StrictParams, Codec: bridge.QueueJob.CodecOf(&cfg), Batch: batch != nil}
 	}
 	l := &Line{
 		process: p, part: part, backlog: backlog,
@@ -93,8 +98,11 @@ func New(p *Process, cfg queue_job.Config, is Part, pool Pool, backlog Backlog) 
 	}
 	l.queue = newQueue(l.part.cfg.QueueMaxSize, p.Reads)
 	l.queue.keys = newKeys(l.part.cfg.MaxPerKey, l.part.cfg.OrderedByKey, l.part.cfg.QueueMaxSize)
+	l.queue.rateKeys(&l.part.cfg)
+	l.queue.byGroup(&l.part.cfg)
 	l.queue.overflow = backlog.Fell
 	l.workers = workers{cfg: &l.part.cfg, most: l.part.cfg.WorkerPoolCapacity, pool: pool, work: l.runner.work, wake: l.wake}
+	l.workers.byGroup()
 	l.workers.places = newPlaces(p.Quota, &l.workers)
 	l.settler = newSettler(writer{process: p, part: part, queue: l.queue, backlog: backlog, held: &l.held, wake: l.wake}, &l.counts.errors)
 	l.marker = marker{process: p, part: part, queue: l.queue, settler: l.settler, backlog: backlog, remains: &l.remains, wake: l.wake}
@@ -110,6 +118,9 @@ func (l *Line) Hold(lease *keeper.Lease) held {
 	l.process.Log.Info(l.part.about, fmt.Sprintf("lease %s taken, term %d", lease.Want.Name, lease.Term))
 	l.queue.Forget()
 	l.workers.newGate()
+	if l.queue.keys.rate != nil {
+		l.queue.emptyBuckets(time.Now())
+	}
 	l.starts.forget()
 	l.counts.begin()
 	l.held.Store(lease)
@@ -310,7 +321,7 @@ func newDispatcher(l *Line, lease *keeper.Lease) *dispatcher {
 		process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, workers: &l.workers, settler: l.settler, starts: &l.starts,
 		wake: l.wake, roomCame: l.RoomCame, rows: batchRowsMax,
 	}
-	if l.queue.keys.most > 0 {
+	if l.part.cfg.MaxPerKey > 0 || l.part.cfg.OrderedByKey {
 		d.turns = &keyTurns{
 			process: l.process, part: l.part, lease: lease, queue: l.queue, marker: &l.marker, backlog: l.backlog, roomCame: l.RoomCame,
 		}
@@ -460,8 +471,11 @@ func (l *Line) State(now, term int64) store.LineState {
 func (l *Line) state(now int64) store.LineState {
 	workers := l.workers.seen(time.Now())
 	waiting, parked, soon, overdue := l.queue.numbers(now)
-	gate := workers.gate
+	gate, keys := workers.gate, l.queue.keysWithoutTokens(time.Now())
 	switch {
+	case len(keys) > 0 && parked >= waiting-soon && workers.ready == 0:
+		next := slices.MinFunc(keys, func(a, b store.KeyWaits) int { return cmp.Compare(a.Next, b.Next) }).Next
+		gate = store.Gate{Limit: store.HeldByKeyRate, Next: next, Rate: l.part.cfg.RatePerKey}
 	case parked > 0 && parked >= waiting-soon && workers.ready == 0: // another worker, or a higher rate, would start none of them
 		gate = store.Gate{Limit: store.HeldByKeys}
 	case overdue == 0 && workers.ready == 0:
@@ -470,7 +484,7 @@ func (l *Line) state(now int64) store.LineState {
 		gate = l.heldByPool()
 	}
 	return store.LineState{
-		Soon: soon + workers.early, Gate: &gate, PutOff: l.counts.putOffs.tell(now),
+		Soon: soon + workers.early, Gate: &gate, PutOff: l.counts.putOffs.tell(now), KeyRate: keys[:min(toldKeys, len(keys))],
 		Waiting: waiting, Parked: parked, Marked: workers.early + workers.ready,
 		Running: workers.alive, Elsewhere: workers.elsewhere, Workers: l.part.cfg.WorkerPoolCapacity,
 		Overdue: overdue.Milliseconds(), Behind: l.backlog.Behind(), LeftAlone: l.backlog.LeftAlone(), Runs: l.counts.ranUnderLease(),

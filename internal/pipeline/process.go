@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/attributes"
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/share"
@@ -96,9 +97,8 @@ const (
 	unsettledMax  = 2 * batchRowsMax // outcomes that wait to be written before new marks stop
 	inFlightMax   = 3 * batchRowsMax // these, and rows that are marked ahead of busy workers
 	aloneWaitsFor = 10 * time.Second // for the neighbours to end, and again for the suspect itself
-	markMax       = 3 * time.Second  // how long a mark's statement may take: in some servers, it waits for a locked row, and all others wait for it
+	markMax       = 3 * time.Second  // how long a mark may take, unless the database is slow: it may wait for a locked row, and all others for it
 	lifeLooks     = WatchEvery / 10  // whether jobs may start again under a lease that others may have taken
-	markInTime    = markMax * 5 / 6  // later, no row is marked; what was marked before has the rest for its commit
 	heededFor     = time.Second      // an answer about pauses allows jobs to start for this long, or longer (allowedFor)
 	lockedLongest = 20 * time.Second // the longest wait before a row is marked again that business code may have locked
 )
@@ -130,12 +130,16 @@ func (p *part) jobOf(t *task) queue_job.Job {
 	if t.dueMillis > 0 {
 		fellDue = min(fellDue, t.dueMillis/1000)
 	}
-	return queue_job.Job{
+	job := queue_job.Job{
 		Id: t.row.ID, JobType: t.row.JobType, TypeName: p.cfg.ServiceName, Tables: p.process.Tables.Name, JobParams: t.row.Params,
 		StartTime: uint32(t.row.StartTime), NextExecuteTime: uint32(fellDue),
 		Retries: int(t.row.Retries), Attempt: int(t.row.Attempts - t.row.Deferred), Lost: int(t.row.Lost), Term: t.row.Term,
 		Key: t.row.Key, Group: t.row.Group(), Priority: queue_job.Priority(t.row.Priority), CreateTime: uint32(t.row.CreateTime), Meta: t.row.Metadata(),
 	}
+	if t.row.Extra != nil {
+		bridge.QueueJob.Extra(&job, t.row.Extra)
+	}
+	return job
 }
 
 // waited is how long a task has waited for its start. The table has whole seconds: a job that was due at once fell due before the end

@@ -67,6 +67,7 @@ type level struct {
 	fresh    []*task
 	timed    dueHeap
 	unparked []*task // they were parked, and have their slot now
+	fair     *fair   // of a type that is fair by group: it has those that are due, in place of fresh and unparked
 	turn     int     // whose turn it is
 	passed   int     // rows of higher levels that were picked while some waited here
 }
@@ -110,7 +111,11 @@ func (q *queue) offer(t *task) bool {
 		}
 		return true
 	}
-	if q.waiting >= q.perLane && q.roomIn(levelOf(t.row.Priority), t.dueMillis > 0) <= 0 {
+	if level := levelOf(t.row.Priority); q.levels[level].fair != nil {
+		if room, _ := q.roomOf(level, t.dueMillis > 0, keyOf(t)); room == 0 {
+			return false
+		}
+	} else if q.waiting >= q.perLane && q.roomIn(level, t.dueMillis > 0) <= 0 {
 		return false
 	}
 	q.known[t.row.ID] = t.row.Changes
@@ -125,14 +130,21 @@ func (q *queue) put(t *task) {
 	switch n := len(v.fresh); {
 	case t.suspect:
 		q.suspects = append(q.suspects, t)
+	case v.fair != nil:
+		v.fair.put(v, t)
 	case t.dueMillis > 0:
 		heap.Push(&v.timed, t)
 	case n == 0 || v.fresh[n-1].row.ID < t.row.ID:
 		v.fresh = append(v.fresh, t)
 	default:
-		i, _ := slices.BinarySearchFunc(v.fresh, t.row.ID, func(t *task, id uint64) int { return cmp.Compare(t.row.ID, id) })
-		v.fresh = slices.Insert(v.fresh, i, t)
+		v.fresh = slices.Insert(v.fresh, placeOf(v.fresh, t.row.ID), t)
 	}
+}
+
+// placeOf is the place of a row among others that stand in the order of their ids.
+func placeOf(tasks []*task, id uint64) int {
+	i, _ := slices.BinarySearchFunc(tasks, id, func(t *task, id uint64) int { return cmp.Compare(t.row.ID, id) })
+	return i
 }
 
 // levelOf is the level in which rows of a priority wait, or the nearest one if the priority is out of range.
@@ -176,7 +188,7 @@ func (q *queue) Lane(priority int32, timed bool) (now, most int) {
 func (q *queue) Room() (lowest int32, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting < q.perLane { // wherever they do
+	if q.waiting < q.perLane || q.levels[0].fair != nil { // wherever they do; or a group's first row has room, mostly
 		return store.Priorities[levels-1], true
 	}
 	for i, p := range store.Priorities {
@@ -194,10 +206,20 @@ func (q *queue) roomIn(level int, timed bool) int {
 	return min(q.perLane-v.lane(timed), max(q.limit-q.waiting, q.own-v.rows()))
 }
 
-func (v *level) rows() int { return len(v.fresh) + len(v.timed) + len(v.unparked) }
+func (v *level) rows() int {
+	if v.fair != nil {
+		return v.fair.fresh + v.fair.due + len(v.timed)
+	}
+	return len(v.fresh) + len(v.timed) + len(v.unparked)
+}
 
 func (v *level) lane(timed bool) int {
-	if timed {
+	switch {
+	case v.fair != nil && timed:
+		return v.fair.due + len(v.timed)
+	case v.fair != nil:
+		return v.fair.fresh
+	case timed:
 		return len(v.timed)
 	}
 	return len(v.fresh)
@@ -249,6 +271,9 @@ func (q *queue) pick(now, ahead int64, n, idle int) (picked []*task, others unpi
 			q.park(t)
 			continue
 		}
+		if f := q.levels[levelOf(t.row.Priority)].fair; f != nil {
+			f.charge(t)
+		}
 		picked = append(picked, t)
 		if t.row.HasLong() {
 			long++
@@ -272,7 +297,8 @@ func (q *queue) next(now, ahead int64) *task {
 	for i := range q.levels {
 		is := &q.levels[i]
 		switch {
-		case len(is.fresh)+len(is.unparked) == 0 && (len(is.timed) == 0 || is.timed[0].dueFrom(ahead) > now):
+		case len(is.fresh)+len(is.unparked) == 0 && (is.fair == nil || len(is.fair.turns) == 0) &&
+			(len(is.timed) == 0 || is.timed[0].dueFrom(ahead) > now):
 		case v == nil:
 			v = is
 		default:
@@ -285,7 +311,10 @@ func (q *queue) next(now, ahead int64) *task {
 		return nil
 	}
 	q.waiting--
-	for v.passed = 0; ; {
+	if v.passed = 0; v.fair != nil {
+		return v.fair.next(v, now, ahead)
+	}
+	for {
 		list := &v.fresh
 		switch v.turn++; v.turn % 3 {
 		case 0:
@@ -310,7 +339,7 @@ func (q *queue) nextDue(ahead int64) (due int64, ok bool) {
 	defer q.mu.Unlock()
 	for i := range q.levels {
 		v := &q.levels[i]
-		if len(v.fresh)+len(v.unparked) > 0 {
+		if len(v.fresh)+len(v.unparked) > 0 || v.fair != nil && len(v.fair.turns) > 0 {
 			return 0, true
 		}
 		if len(v.timed) > 0 && (!ok || v.timed[0].dueFrom(ahead) < due) {
@@ -367,6 +396,9 @@ func (q *queue) replace(t *task) {
 
 // takeOut takes a row out of the level; nil if it does not wait there.
 func (v *level) takeOut(id uint64) *task {
+	if v.fair != nil {
+		return v.fair.takeOut(v, id)
+	}
 	is := func(t *task) bool { return t.row.ID == id }
 	for _, lane := range []*[]*task{&v.fresh, &v.unparked} {
 		if i := slices.IndexFunc(*lane, is); i >= 0 {
@@ -406,6 +438,9 @@ func (q *queue) depart(t *task) bool {
 		return false
 	}
 	t.departed = true
+	if q.keys.rate != nil {
+		q.keys.rate.giveBack(t)
+	}
 	newest, oldest := q.reads.Span()
 	if oldest > newest { // no read is under way
 		delete(q.known, t.row.ID)
@@ -437,12 +472,16 @@ func (q *queue) Forget() {
 	for i := range q.levels {
 		v := &q.levels[i]
 		gone = slices.Concat(gone, v.fresh, v.timed, v.unparked)
+		if v.fair != nil {
+			gone = append(gone, v.fair.clear()...)
+		}
+		*v = level{fair: v.fair}
 	}
 	for _, t := range gone {
 		q.keys.giveSlotBack(t)
 		q.depart(t)
 	}
-	q.levels, q.suspects, q.locked, q.waiting = [levels]level{}, nil, nil, 0
+	q.suspects, q.locked, q.waiting = nil, nil, 0
 }
 
 // dueHeap orders tasks by when they fall due.
@@ -507,6 +546,20 @@ func (q *queue) takeLocked(now time.Time, n int) (tasks []*task) {
 	return tasks
 }
 
+// takeDue takes at most n rows that are due, whether their keys have slots or not: they will not be marked.
+func (q *queue) takeDue(now int64, n int) (tasks []*task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(tasks) < n {
+		t := q.next(now, 0)
+		if t == nil {
+			break
+		}
+		tasks = append(tasks, t)
+	}
+	return tasks
+}
+
 // lookAtLockedIn is how long until locked rows are to be looked at.
 func (q *queue) lookAtLockedIn(now time.Time) time.Duration {
 	q.mu.Lock()
@@ -553,6 +606,12 @@ func (q *queue) numbers(now int64) (waiting, parked, soon int, overdue time.Dura
 		look(v.fresh[:min(1, len(v.fresh))]) // they stand in the order in which they were added, or nearly so
 		look(v.timed)
 		look(v.unparked)
+		if v.fair != nil {
+			for _, g := range v.fair.turns {
+				look(g.fresh[:min(1, len(g.fresh))])
+				look(g.due)
+			}
+		}
 	}
 	for _, tasks := range q.keys.parked {
 		look(tasks)

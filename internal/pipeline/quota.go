@@ -235,7 +235,9 @@ func (c *claims) keepNone() { c.workers.places.wantNone() }
 func (c *claims) dueIn() time.Duration {
 	wait := time.Hour
 	if c.fills != nil {
-		wait = c.fills.goesIn(time.Now(), true)
+		if wait = c.fills.goesIn(time.Now(), true); c.fills.full() {
+			return wait // no row is picked before that
+		}
 	}
 	if due, ok := c.queue.nextDue(0); ok {
 		wait = min(wait, time.Duration(due-c.clock.Now())*time.Millisecond)

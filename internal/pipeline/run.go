@@ -54,6 +54,12 @@ func (r *runner) work() {
 // settler gets the outcomes, however the handler ends. The tasks belong to one lease and share one context.
 func (r *runner) run(tasks []*task) {
 	life, cancel := context.WithCancelCause(tasks[0].run.lease.Context())
+	about, many := slog.LogValuer(tasks[0]), (*manyRuns)(nil)
+	if r.batch != nil {
+		many = &manyRuns{jobType: tasks[0].row.JobType, term: tasks[0].row.Term}
+		about = many
+	}
+	values := r.part.aboutRun(about)
 	tasks = r.begin(life, tasks, cancel)
 	if len(tasks) == 0 {
 		cancel(nil)
@@ -64,11 +70,11 @@ func (r *runner) run(tasks []*task) {
 		life, stop = context.WithTimeoutCause(life, r.part.cfg.Timeout, queue_job.ErrTimeout)
 		defer stop()
 	}
-	first, about := tasks[0], slog.LogValuer(tasks[0])
-	if r.batch != nil {
-		about = manyRuns{first, len(tasks)}
+	if many != nil {
+		many.jobs = len(tasks)
 	}
-	first.run.context = jobContext{life, r.part.aboutRun(about)}
+	first := tasks[0]
+	first.run.context = jobContext{life, values}
 	ctx := &first.run.context
 	defer func() {
 		if p := recover(); p != nil { // it is an error of all of them
@@ -86,6 +92,9 @@ func (r *runner) run(tasks []*task) {
 	}()
 	for _, t := range tasks {
 		r.counts.delay[record.RangeOf(t.run.waited)].Add(1)
+		if t.alone && r.process.Permit.has(t) {
+			t.run.enough = time.AfterFunc(aloneWaitsFor, func() { r.process.Permit.giveBack(t) })
+		}
 	}
 	if len(r.process.Observers) > 0 {
 		r.part.tellStarted(ctx, tasks)
@@ -102,14 +111,16 @@ func (r *runner) run(tasks []*task) {
 	}
 }
 
-// begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start: the lease is trusted, the job is not cancelled,
-// its type is not paused, and the last answers about that are not too old.
+// begin makes the tasks' jobs as the handler sees them, and returns the tasks that may start: the job is not cancelled, its type is not paused,
+// the last answers about that are not too old, its end has not come, and the lease is trusted. The lease comes last: whatever waits between that
+// question and the handler, for a lock or in code that is not ours, lets all those start that wait with it, if the process stands still until
+// others have the lease.
 func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.CancelCauseFunc) (may []*task) {
 	var params runParams
 	if slices.ContainsFunc(tasks, func(t *task) bool { return t.row.HasLong() }) {
 		params = r.part.longParams(tasks)
 	}
-	if r.part.cfg.RatePerSecond > 0 {
+	if r.part.cfg.RatePerSecond > 0 && !tasks[0].expired {
 		r.awaitDelay(ctx, len(tasks))
 	}
 	started, cancelOne := time.Now(), cancel
@@ -127,21 +138,29 @@ func (r *runner) begin(ctx context.Context, tasks []*task, cancel context.Cancel
 		bridge.QueueJob.Through(&t.run.job, r.part.runner, t.row.Attempts, t.row.MaxRetries, started)
 		t.run.cancel, t.run.started, t.run.err = cancelOne, started, errGoexit // which stands if the call never returns
 		t.run.begun.Store(true)
-		// Little time lies between these answers and the start.
-		mayStart := t.run.lease.MayStart() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&
-			started.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())
-		if mayStart && (!t.row.HasLong() || t.takeLong(params)) { // a task that does not start keeps no long parameters
-			t.run.waited = r.part.waited(t)
-			may = append(may, t)
-			if t.alone && r.process.Permit.has(t) {
-				t.run.enough = time.AfterFunc(aloneWaitsFor, func() { r.process.Permit.giveBack(t) })
-			}
-		} else {
-			cancelOne(nil)
+		t.run.waited = r.part.waited(t)
+		now := time.Now()
+		mayStart := !t.run.watch.gone.Load() && r.starts.allowedAt(now) && now.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())
+		switch {
+		case !mayStart || t.row.HasLong() && !t.takeLong(params):
 			r.notStarted(t)
+		case t.row.Extra != nil && t.isOver(r.process.Clock.At(now)):
+			r.expire(t)
+		default:
+			may = append(may, t)
 		}
 	}
 	clear(tasks[len(may):])
+	if r.part.cfg.RatePerKey > 0 && r.queue.start(may) {
+		ground.Signal(r.wake)
+	}
+	if len(may) > 0 && !may[0].run.lease.MayStart() {
+		for _, t := range may {
+			r.notStarted(t)
+		}
+		clear(may)
+		return nil
+	}
 	return may
 }
 
@@ -177,12 +196,13 @@ func eachOf(err error, jobs int) []error {
 
 // manyRuns are the runs of a call of a batch handler, as the log has them.
 type manyRuns struct {
-	first *task
-	jobs  int
+	jobType int32
+	term    int64
+	jobs    int
 }
 
-func (m manyRuns) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int("job_type", int(m.first.row.JobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.first.row.Term))
+func (m *manyRuns) LogValue() slog.Value {
+	return slog.GroupValue(slog.Int("job_type", int(m.jobType)), slog.Int("jobs", m.jobs), slog.Int64("term", m.term))
 }
 
 // lastCancels ends the context of a batch when the last of its jobs has been cancelled.
@@ -202,6 +222,8 @@ func (c *lastCancels) one() context.CancelCauseFunc {
 
 // notStarted takes back a marked task that may not start now, or ever.
 func (r *runner) notStarted(t *task) {
+	t.run.cancel(nil)
+	t.run.job.JobParams = "" // they may be long
 	r.workers.ended(t, time.Time{})
 	defer r.workers.ending.Add(-1)
 	if !t.run.watch.gone.Load() {
@@ -227,6 +249,9 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	t.run.took = ended.Sub(t.run.started)
 	bridge.QueueJob.Returned(&t.run.job)
 	v, dropped := r.judge(t, cause)
+	if t.row.Extra != nil && v.status.Pending() {
+		v.wait = t.untilOver(v.wait, r.process.Clock.At(ended))
+	}
 	if v.deferred > 0 && !dropped {
 		r.putOff(t, v, ended)
 	} else {

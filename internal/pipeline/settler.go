@@ -12,6 +12,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/internal/wake"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -59,6 +60,9 @@ func newSettler(w writer, errors *errorCounts) *settler {
 func (s *settler) add(t *task, v verdict, started int64) {
 	o := &t.run.outcome // in the run: it is not allocated apart
 	*o = outcome{task: t, act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
+	if v.awaits { // and with others that were changed as often
+		o.row.Changes = t.row.Changes
+	}
 	if v.reason != "" && v.status != queue_job.JobStatusSuccess {
 		o.log = s.log.unsuccessful(t, v, started)
 	}
@@ -372,7 +376,10 @@ func (a act) outcome(lostLimit int, why *store.Attempt) store.Outcome {
 	case !a.status.Pending():
 		return store.Final{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status)}
 	default:
-		return store.Again{Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred}
+		return store.Again{
+			Term: a.term, Attempt: a.row.Attempts, Status: int32(a.status), Wait: a.wait.Seconds(), Retried: a.retried, Deferred: a.deferred,
+			Awaits: a.awaits, Changes: a.row.Changes,
+		}
 	}
 }
 
@@ -394,6 +401,8 @@ func (w *writer) settled(st *statement) {
 	default:
 		if st.kind == unmark {
 			w.backlog.LetGo()
+		} else if wake.Waiters.Load() > 0 {
+			wake.Ended(idsOf(st.tasks))
 		}
 		w.queue.forget(st.tasks...)
 	}

@@ -238,6 +238,29 @@ func TestTheLineIsNotQuietBeforeTheLogSaysWhyAJobHasFailed(t *testing.T) {
 	}
 }
 
+// toldWhy is a table of jobs that were lost too often.
+type toldWhy struct {
+	Jobs
+	why *store.Attempt // of the last one that has failed
+}
+
+func (w *toldWhy) Settle(_ context.Context, ids []uint64, o store.Outcome) (int, error) {
+	w.why = o.(store.Died).Why
+	return len(ids), nil
+}
+
+func (w *toldWhy) LogAttempts(context.Context, []store.Attempt) error { return nil }
+
+// Else a process that dies between two statements leaves a job that has failed, and nobody knows why.
+func TestTheStatementByWhichALostJobFailsHasTheReason(t *testing.T) {
+	l, table := lineOf(100), &toldWhy{}
+	l.process.Jobs = table
+	l.settler.failLost(&task{row: store.Row{ID: 1, Term: 5, Lost: 2}}, lease)
+	if l.settler.write(t.Context(), l.settler.takeAll()); table.why == nil || table.why.JobID != 1 || table.why.Error == "" {
+		t.Errorf("the job has failed, and the reason in this statement is %v", table.why)
+	}
+}
+
 func TestASuspectStartsWhenTheLogSaysThatItsLastRunWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, ran := &slowLog{}, make(chan int64, 1)

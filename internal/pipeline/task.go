@@ -23,6 +23,7 @@ type task struct {
 	alone     bool  // it runs as a suspect
 	hasSlot   bool  // it has a slot of its key (keys)
 	departed  bool  // the queue does not know it any more
+	expired   bool  // its end had come when it was marked, so it does not start
 	run       *run  // nil while it waits: a queue has room for many rows
 }
 
@@ -31,6 +32,7 @@ type run struct {
 	lease   *keeper.Lease // under which it is marked
 	watch   watch
 	since   time.Time     // when it became ready
+	tag     float64       // whose turn it is among what is ready (byTurns)
 	index   int           // in workers.atWork
 	job     queue_job.Job // as its handler has it
 	cancel  context.CancelCauseFunc
@@ -146,6 +148,7 @@ type verdict struct {
 	reason   string // why it did not succeed; empty for a plain success or continuation
 	retried  int32  // 1 if the run counts as a retry
 	deferred int32  // 1 if it counts as no run
+	awaits   bool   // it waits for a signal
 	written  bool   // by the handler, in its own transaction
 	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }

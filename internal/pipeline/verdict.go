@@ -172,6 +172,9 @@ var (
 func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	err, job := t.run.err, &t.run.job
 	given := bridge.QueueJob.Ended(job)
+	if given == queue_job.JobStatusContinue {
+		return p.judgeAsleep(t, cause), false
+	}
 	row, errRead := p.standing(t)
 	status := queue_job.JobStatus(row.Status)
 	switch {
@@ -201,6 +204,26 @@ func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 	default: // another holder's
 		return verdict{status: queue_job.JobStatusRetry}, true
 	}
+}
+
+// judgeAsleep is the verdict on a run that has ended in [queue_job.Job.Sleep] or [queue_job.Await]. If the handler has kept that to itself, the
+// job waits all the same.
+func (p *part) judgeAsleep(t *task, cause error) verdict {
+	asked := askedBy(t.run.err)
+	if t.run.job.Status != queue_job.JobStatusInit || asked != nil && !asked.Status.Pending() {
+		return p.judgeReturned(t, cause, t.run.err)
+	}
+	asleep, awaits := bridge.QueueJob.Asleep(&t.run.job)
+	v, by := decide(&p.cfg, &t.row, queue_job.JobStatusInit, asleep), "Sleep"
+	if v.awaits = awaits; awaits {
+		by = "Await"
+	}
+	if t.run.err == nil {
+		v.reason = fmt.Sprintf("the handler has not returned the error of %s; the job waits all the same", by)
+	} else if asked != asleep {
+		v.reason = fmt.Sprintf("the handler has returned another error than that of %s; the job waits all the same: %v", by, t.run.err)
+	}
+	return v
 }
 
 // standing reads a task's row until a read succeeds. It goes on for a while after the end of the lease: a run that was

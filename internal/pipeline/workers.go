@@ -34,7 +34,8 @@ type workers struct {
 	alive  int     // workers; none comes beyond that
 	coming int     // workers among them that have not asked for a task yet
 	runs   runs
-	places *places // nil: the process may have as many workers as all its lines
+	places *places  // nil: the process may have as many workers as all its lines
+	turns  *byTurns // of a type that is fair by group; nil: what is ready starts in the order in which it was marked
 
 	ending atomic.Int64 // tasks that have left atWork, and whose outcomes are not with the settler yet
 }
@@ -63,6 +64,7 @@ func (w *workers) start(now int64, marked ...*task) (waits bool) {
 	since := time.Now()
 	w.mu.Lock()
 	w.ready = slices.Grow(w.ready, len(marked))
+	before := len(w.ready)
 	for len(w.early) > 0 && w.early[0].dueMillis <= now {
 		t := heap.Pop(&w.early).(*task)
 		t.run.since, w.ready = since, append(w.ready, t)
@@ -73,6 +75,9 @@ func (w *workers) start(now int64, marked ...*task) (waits bool) {
 		} else {
 			t.run.since, w.ready = since, append(w.ready, t)
 		}
+	}
+	if w.turns != nil {
+		w.turns.join(w.ready, before)
 	}
 	more := w.wanted()
 	if w.places != nil {
@@ -127,12 +132,15 @@ func (w *workers) next(came bool) (call []*task) {
 		}
 		return nil
 	}
-	if w.gate != nil {
+	if w.gate != nil && !w.ready[0].expired { // what has expired does not start, and takes no token
 		w.gate.enter(now, n)
 		ground.Signal(w.wake) // it admits the next call at another time now
 	}
 	call = w.ready[:n:n]
 	w.ready = w.ready[n:]
+	if w.turns != nil {
+		w.turns.start(call)
+	}
 	for _, t := range call {
 		t.run.index = len(w.atWork)
 		w.atWork = append(w.atWork, t)
@@ -233,6 +241,9 @@ func (w *workers) room(markTakes time.Duration, most int) (rows, atOnce int) {
 		ahead = 0 // the workers are stuck, and nobody knows for how long
 	}
 	rows = max(0, min(batchRowsMax, idle+ahead-len(w.ready)))
+	if w.turns != nil {
+		rows = min(rows, max(fairMark, idle))
+	}
 	if w.gate != nil {
 		rows = min(rows, w.gate.marks(now, len(w.ready)))
 	}
@@ -263,6 +274,9 @@ func (w *workers) takeUnstarted() []*task {
 	defer w.mu.Unlock()
 	unstarted := append(w.ready, w.early...)
 	w.ready, w.early = nil, nil
+	if w.turns != nil {
+		w.turns.forget()
+	}
 	return unstarted
 }
 
@@ -299,6 +313,16 @@ func (w *workers) newGate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gate = newGate(w.cfg, time.Now())
+}
+
+// opens is how long until the gate lets that many rows be marked; 0: it does now.
+func (w *workers) opens(rows int) (in time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gate == nil {
+		return 0
+	}
+	return w.gate.opens(time.Now(), len(w.ready), rows)
 }
 
 // delay is how long n tasks that next has returned must wait before they start. There is a rate.
@@ -373,16 +397,23 @@ func (w *workers) waitsTooLong(now time.Time) (surplus []*task) {
 		w.runs.take = max(w.runs.take, stuck)
 	}
 	surplus, w.ready = w.ready, nil
+	if w.turns != nil {
+		w.turns.forget()
+	}
 	return surplus
 }
 
-// readyFor is how long the first ready task has waited while all workers are at work. It is 0 if there is none, or a worker is
+// readyFor is how long a ready task has waited at most while all workers are at work. It is 0 if there is none, or a worker is
 // idle. The caller holds the lock.
 func (w *workers) readyFor(now time.Time) time.Duration {
 	if capacity, _ := w.pace(); len(w.ready) == 0 || w.alive-w.coming < capacity || w.alive < w.most && !w.places.lacking() {
 		return 0
 	}
-	return max(1, now.Sub(w.ready[0].run.since))
+	first := w.ready[0].run.since
+	if w.turns != nil {
+		first = w.turns.longestReady(now, w.ready)
+	}
+	return max(1, now.Sub(first))
 }
 
 // nextDue is how long until something has to be done about marked tasks: the first early one falls due, or the ready ones have

@@ -103,7 +103,7 @@ type Steps struct {
 	Turn func(ctx context.Context, rows int, send func(context.Context) error) error
 }
 
-// DeleteOld deletes the old rows of a page and their attempts in the log, in one transaction if the handle has transactions: a commit
+// DeleteOld deletes the old rows of a page, their attempts in the log and their steps, in one transaction if the handle has transactions: a commit
 // keeps others waiting for longer than the deletion of some dozens of rows. If the steps wait, and others would wait with them, each statement
 // is a transaction of its own.
 //
@@ -196,21 +196,37 @@ func (s *Store) deleteFinal(ctx context.Context, ids []uint64, old *Old) (n int,
 	return n, conn.Wrap("delete jobs", err)
 }
 
-// deleteStrays deletes attempts of rows that are gone. It reports whether there may be more. It does not wait between finding and deleting
+// deleteStrays deletes attempts and steps of rows that are gone. It reports whether there may be more. It does not wait between finding and deleting
 // them: some databases lock what they find, and the gap behind it.
 func (s *Store) deleteStrays(ctx context.Context, page *OldPage, steps *Steps, d *Deletion) (more bool, err error) {
 	err = steps.take(ctx, d, 0, func(ctx context.Context) (int, error) {
 		args := s.Arguments()
-		strays, err := conn.Read(ctx, s, conn.Column[uint64], s.FromPrimary(fmt.Sprintf("SELECT DISTINCT job_id "+
-			"FROM %s "+
-			"WHERE job_id > %s AND job_id <= %s AND NOT EXISTS (SELECT 1 FROM %s WHERE id = job_id) LIMIT %d",
-			s.Tables.Attempts, args.ID(page.After), args.ID(page.UpTo), s.Tables.Jobs, steps.strays())), args.List...)
-		if more = len(strays) == steps.strays(); err == nil && len(strays) > 0 {
-			err = DeleteAttempts(ctx, s, strays)
+		strayIn := func(table, kind string) string {
+			return fmt.Sprintf("SELECT * FROM (SELECT DISTINCT job_id, %[1]s AS is_step "+
+				"FROM %[2]s "+
+				"WHERE job_id > %[3]s AND job_id <= %[4]s AND NOT EXISTS (SELECT 1 FROM %[5]s WHERE id = job_id) LIMIT %[6]d) AS stray_%[1]s",
+				kind, table, args.ID(page.After), args.ID(page.UpTo), s.Tables.Jobs, steps.strays())
+		}
+		type stray struct {
+			job    uint64
+			isStep int
+		}
+		found, err := conn.Read(ctx, s, conn.Each(func(at *stray) []any { return []any{&at.job, &at.isStep} }),
+			s.FromPrimary(strayIn(s.Tables.Attempts, "0")+" UNION ALL "+strayIn(s.Tables.Steps, "1")), args.List...)
+		var jobs [2][]uint64 // that have attempts, that have steps
+		for _, at := range found {
+			jobs[at.isStep] = append(jobs[at.isStep], at.job)
+		}
+		more = max(len(jobs[0]), len(jobs[1])) == steps.strays()
+		if err == nil && len(jobs[0]) > 0 {
+			err = DeleteAttempts(ctx, s, jobs[0])
+		}
+		if err == nil && len(jobs[1]) > 0 {
+			err = s.DeleteSteps(ctx, jobs[1])
 		}
 		return 0, err
 	})
-	return more, conn.Wrap("delete the attempts of deleted jobs", err)
+	return more, conn.Wrap("delete the attempts and steps of deleted jobs", err)
 }
 
 // DeleteAttempts deletes the attempts of jobs that are gone, or go in the same transaction.

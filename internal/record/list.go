@@ -19,7 +19,33 @@ type Listed struct {
 	Unique     bool // it was added with a uniqueness, though another row may have its key now
 	Progress   string
 	Result     string
+	Now        int64 // the database's clock when the row was read, unix seconds
 }
+
+// Kind is a kind of rows, by what people want to know of a job.
+type Kind struct {
+	Statuses []int32
+	Mark     Mark
+	Due      Due
+}
+
+// Mark says whether rows of a [Kind] bear a term.
+type Mark int8
+
+// The zero value is for rows with and without.
+const (
+	Marked Mark = iota + 1
+	Unmarked
+)
+
+// Due says whether the start_time of rows of a [Kind] has come, by the clock that jobs go by.
+type Due int8
+
+// The zero value is for both.
+const (
+	DueNow Due = iota + 1
+	DueLater
+)
 
 // Filter says which rows [Store.List] returns. A zero value does not restrict. Ranges are in unix seconds; the end is
 // left out.
@@ -27,6 +53,7 @@ type Filter struct {
 	IDs      []uint64
 	Types    []int32
 	Statuses []int32
+	Kinds    []Kind // of one of these; empty: any
 	Key      string
 
 	CreatedFrom, CreatedTo int64
@@ -63,10 +90,11 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		params = "params"
 	}
 	rows, err := conn.Read(ctx, s, conn.Each(listedPlaces),
-		fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '') "+
+		fmt.Sprintf("SELECT %s, %s, %s, CASE WHEN %s THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), %s "+
 			"FROM %s%s "+
 			"ORDER BY id%s LIMIT %s",
-			s.RowColumns(params, "meta"), fmt.Sprintf(s.Integer, "update_time"), s.typeName(), store.IsUnique, from, where, order, args.Number(int64(limit))),
+			s.RowColumns(params, "meta"), fmt.Sprintf(s.Integer, "update_time"), s.typeName(), store.IsUnique, s.NowSecond,
+			from, where, order, args.Number(int64(limit))),
 		args.List...)
 	for i := range rows {
 		row := &rows[i]
@@ -75,6 +103,14 @@ func (s *Store) List(ctx context.Context, f Filter, limit int) ([]Listed, error)
 		}
 	}
 	return rows, conn.Wrap("list jobs", err)
+}
+
+// StillPending reads which of the rows are pending. The others are final, or not there.
+func (s *Store) StillPending(ctx context.Context, ids []uint64) ([]uint64, error) {
+	args := s.Arguments()
+	still, err := conn.Read(ctx, s, conn.Column[uint64],
+		fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND %s", s.Tables.Jobs, s.ByPrimary, args.In(ids), store.Pending.Condition()), args.List...)
+	return still, conn.Wrap("look whether jobs have ended", err)
 }
 
 // IDs returns the ids of at most limit rows: in no order if there is an index for the filter, else the first of them.
@@ -135,6 +171,13 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 	if len(f.Statuses) > 0 {
 		and("%s", anyStatus(f.Statuses))
 	}
+	if len(f.Kinds) > 0 {
+		var any []string
+		for _, k := range f.Kinds {
+			any = append(any, s.ofKind(k))
+		}
+		and("(%s)", strings.Join(any, " OR "))
+	}
 	for _, r := range []struct {
 		what     string
 		from, to int64
@@ -152,8 +195,27 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 	return strings.Join(where, " AND ")
 }
 
+// ofKind writes the condition that a row is of a kind.
+func (s *Store) ofKind(k Kind) string {
+	condition := anyStatus(k.Statuses)
+	switch k.Mark {
+	case Marked:
+		condition += " AND term <> 0"
+	case Unmarked:
+		condition += " AND term = 0"
+	}
+	start := fmt.Sprintf(s.Integer, "COALESCE(start_time, 0)")
+	switch k.Due {
+	case DueNow:
+		condition += fmt.Sprintf(" AND %s <= %s", start, s.NowSecond)
+	case DueLater:
+		condition += fmt.Sprintf(" AND %s > %s", start, s.NowSecond)
+	}
+	return condition
+}
+
 func listedPlaces(l *Listed) []any {
-	return append(l.Places(), &l.UpdateTime, &l.TypeName, &l.Unique, &l.Progress, &l.Result)
+	return append(l.Places(), &l.UpdateTime, &l.TypeName, &l.Unique, &l.Progress, &l.Result, &l.Now)
 }
 
 // typeName writes the name of the type of a row of jobs.

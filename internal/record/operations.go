@@ -49,14 +49,16 @@ func (s *Store) SetOperation(ctx context.Context, id uint64, from, to string) (c
 	return n > 0, conn.Wrap("set the state of an operation", err)
 }
 
-// DeleteEnded deletes the rows that are final, and their attempts, and returns how many rows. Fewer than asked: the others are
+// DeleteEnded deletes the rows that are final, their attempts and their steps, and returns how many rows. Fewer than asked: the others are
 // pending or gone.
 func (s *Store) DeleteEnded(ctx context.Context, ids []uint64) (n int, err error) {
 	args := s.Arguments()
 	n, err = conn.Exec(ctx, s,
 		fmt.Sprintf("%s WHERE %s AND %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Jobs), args.In(ids), store.Ended.Condition()), args.List...)
 	if err == nil && n > 0 {
-		err = DeleteAttempts(ctx, s, ids)
+		if err = DeleteAttempts(ctx, s, ids); err == nil {
+			err = s.DeleteSteps(ctx, ids)
+		}
 	}
 	return n, conn.Wrap("delete jobs", err)
 }

@@ -27,8 +27,8 @@ const (
 	Lost     = "lost"     // its holder came to know that somebody else may have it
 	Expired  = "expired"  // its holder has not said that it ended
 
-	// Buried says that others ended the life of an instance, since they had not heard of it. A burial has a row of its own: the lease and the term
-	// are those of the life, the row begins with the last beat and ends with the burial, and its holder is the instance that buried.
+	// Buried: another instance has declared this one dead, because it had heard no beat of it. Each burial has a row of its own: its lease and term
+	// are those of the dead instance's life, its holder is the instance that buried it, and it lasts from the last beat to the burial.
 	Buried = "buried"
 )
 

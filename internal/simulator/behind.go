@@ -106,6 +106,9 @@ func (j *judge) expectNoneBehind(r *run) {
 			}
 			free = latest(free, h.mark.by.ended.Add(lock+time.Second))
 		}
+		if !o.changed.IsZero() { // the holder finds that when it marks the row as it was, and it can mark none while runs elsewhere take all workers
+			free = latest(free, h.tried)
+		}
 		others := 0
 		for _, later := range orders[i+1:] {
 			l := later.history

@@ -196,7 +196,18 @@ func (j *judge) everBroken(h *history) bool {
 func (j *judge) stillUnaware(r *run) bool {
 	l := leaseTerm{r.lease.lease, r.term}
 	b, lock := j.broken[l], time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
-	return j.underBroken(l, time.Now()) || b != nil && r.by.struck.Load() && time.Since(b.at) < lock
+	return j.underBroken(l, time.Now()) || b != nil && r.by.struck.Load() && time.Since(b.at) < lock || j.brokenAgain(r)
+}
+
+// brokenAgain reports whether the holder of a run had taken the lease again when it was broken, and it was broken again, which it cannot know yet.
+func (j *judge) brokenAgain(r *run) bool {
+	for l := range j.broken {
+		if l.lease == r.lease.lease && l.term > r.term && j.underBroken(l, time.Now()) &&
+			slices.ContainsFunc(j.takings[tenure{r.jobType, l.term}], func(t taking) bool { return t.by == r.by && t.lease == l.lease }) {
+			return true
+		}
+	}
+	return false
 }
 
 // upset reports whether two instances may start jobs of a type, because a lease was broken lately, or has expired while its row was locked.

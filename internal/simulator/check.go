@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -15,9 +16,12 @@ import (
 // judge watches the world and knows what may happen. It is told of every event, and looks at the tables at the end.
 type judge struct {
 	world     *world
-	actor     *instance // whose statement is applied; nil: a change by hand
-	late      bool      // the sender of that statement had given up
-	aim       aim       // the marks that the statement was about when it was sent
+	actor     *instance   // whose statement is applied; nil: a change by hand
+	late      bool        // the sender of that statement had given up
+	setBacks  []time.Time // when the clock was set back from far ahead
+	stalls    []stall
+	keptBack  map[string]time.Time // when somebody last could not give a lease back
+	aim       aim                  // the marks that the statement was about when it was sent
 	truncated bool
 
 	histories   []*history
@@ -27,6 +31,7 @@ type judge struct {
 	takenAt     map[string]time.Time
 	looked      map[looker]time.Time  // when each last asked which jobs are the first of their keys
 	starts      map[int32][]time.Time // of runs, within the last second
+	keyStarts   map[string][]time.Time
 	pausedTypes map[int32]*pause
 	limits      map[int32]*limiting
 	heard       map[looker]*hearing // of pauses
@@ -112,6 +117,7 @@ type history struct {
 	byHand    bool      // changed or deleted by hand
 	tooSoon   bool      // marked long before its time, by an instance that had not heard yet that the clock was set back
 	stoodAt   time.Time // when somebody last read how the row stands
+	tried     time.Time // when somebody first marked it, or tried to, after it was changed while it waited in memory
 	final     bool
 	due       float64
 	latest    int64     // the largest term of its marks
@@ -125,9 +131,16 @@ type history struct {
 	deferred  int32
 	failure   *failure // the failed status that the row has; nil: none
 	died      *death   // nil: it was not lost too often
+	expires   int64    // unix milliseconds of its end; 0: none
+	expiry    *expiry  // nil: it has not been cancelled because of its end
 	revived   bool     // somebody had it run again after it was final
 	revivedAt time.Time
 	params    string // that somebody has given it since; empty: none
+
+	records map[string]record // its steps
+	effects map[string]int    // of its steps in transactions
+	did     int               // how often a step was done
+	sleeps  int64             // until this millisecond of unix time, unless somebody has given it another time
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -140,7 +153,8 @@ type mark struct {
 	givenBack bool      // the number of the attempt is free again
 	taken     time.Time // when a cancellation or a later term took it from its holder
 	cancelled bool
-	late      bool // its sender had given it up
+	heard     time.Time // when its holder heard that it was cancelled
+	late      bool      // its sender had given it up
 }
 
 // loss is a mark that a later holder found on a row.
@@ -168,22 +182,25 @@ type run struct {
 	over      bool  // the run has ended, or its process has
 	ended     bool
 	verdict   verdict
-	finished  time.Time // when the run ended
-	completes bool      // the handler completes the job, or tries to
-	logged    bool      // if the outcome is written, the log must have a row about it
-	completed time.Time // when the handler's own transaction completed the job
-	written   int       // how many outcomes the table took
+	finished  time.Time           // when the run ended
+	completes bool                // the handler ends the job, or tries to …
+	gives     queue_job.JobStatus // … with this status
+	logged    bool                // if the outcome is written, the log must have a row about it
+	completed time.Time           // when the handler's own transaction completed the job
+	written   int                 // how many outcomes the table took
 	wrote     queue_job.JobStatus
 	told      []told
 	cutOff    bool // a stop did not wait for it
 	hooks     hooksTold
+	asleep    *queue_job.Outcome // of a sleep that has ended it; nil: there was none
 }
 
 // told is one call of OnFinished about a run.
 type told struct {
 	queue_job.Finished
-	at     time.Time
-	lookAt time.Time // when somebody last read how the row stands, before that
+	at         time.Time
+	lookAt     time.Time // when somebody last read how the row stands, before that
+	unanswered bool      // the database stood still when the run had ended
 }
 
 // verdict is the outcome that the engine has to write about a run.
@@ -195,10 +212,11 @@ type verdict struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, takenAt: map[string]time.Time{},
-		looked: map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{},
+	return &judge{world: w, takings: map[tenure][]taking{}, latest: map[string]int64{}, keptBack: map[string]time.Time{},
+		takenAt: map[string]time.Time{},
+		looked:  map[looker]time.Time{}, starts: map[int32][]time.Time{}, pausedTypes: map[int32]*pause{}, limits: map[int32]*limiting{},
 		heard: map[looker]*hearing{}, handed: map[*queue_job.Job]*run{}, asked: map[leaseTerm]time.Time{}, drained: map[*instance]drained{},
-		broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{},
+		keyStarts: map[string][]time.Time{}, broken: map[leaseTerm]*breaking{}, brokenAt: map[int32]time.Time{}, toldLost: map[tenant]time.Time{},
 		buried:    map[*instance][]time.Time{},
 		termTaken: map[leaseTerm]time.Time{}, saw: map[string]int{}}
 }
@@ -281,9 +299,9 @@ func (j *judge) changed(c change) {
 func (j *judge) changedByOthers(h *history, c change) bool {
 	switch c.verb {
 	case commit:
-		h.committed, h.since, h.due = true, time.Now(), c.after.Due
+		h.committed, h.since, h.due, h.expires = true, time.Now(), c.after.Due, c.after.endsAt()
 	case reschedule, mendAhead:
-		h.due = c.after.Due
+		h.due, h.sleeps = c.after.Due, 0
 	case setPriority:
 	case cancelJob:
 		j.cancelled(h)
@@ -303,8 +321,7 @@ func (j *judge) changedByOthers(h *history, c change) bool {
 
 func (j *judge) marked(h *history, c change) {
 	j.show(h, c.before.Row, j.actor, false)
-	const long = 60 // seconds
-	h.tooSoon = h.tooSoon || c.before.Due > j.now()+long
+	h.tooSoon = h.tooSoon || c.before.Due > j.now()+farAhead
 	switch {
 	case c.before.Term >= c.term:
 		j.accuse("%s was marked under term %d after term %d", h.name(), c.term, c.before.Term)
@@ -423,15 +440,18 @@ func (j *judge) expectOwnMark(h *history, c change) {
 
 // verdict is what a change says of a run.
 func (c *change) verdict() verdict {
-	return verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(c.wait * float64(time.Second)), c.deferred}
+	return verdict{queue_job.JobStatus(c.after.Status), c.retried, time.Duration(math.Round(c.wait * float64(time.Second))), c.deferred}
 }
 
 // settled expects that the outcome that is written is the run's verdict.
 func (j *judge) settled(h *history, c change) {
-	if m := h.mark; m != nil && !j.late {
+	if m := h.mark; m != nil {
 		wrote := c.verdict()
+		if m.run != nil && h.expires > 0 && wrote.wait < m.run.verdict.wait && c.after.Due*1000 > float64(h.expires-1) {
+			wrote.wait = m.run.verdict.wait // it falls due at its end
+		}
 		switch {
-		case j.cutsOff(h, c):
+		case j.hasExpired(h, c), j.cutsOff(h, c), j.late:
 		case m.run == nil || !m.run.ended:
 			j.accuse("%s of %s, whose run has not ended", c.verb, h.name())
 		case m.run.verdict != wrote && !m.run.inDoubt(wrote):
@@ -441,6 +461,7 @@ func (j *judge) settled(h *history, c change) {
 	if m := h.mark; m != nil && m.run != nil {
 		m.run.written++
 		m.run.wrote = queue_job.JobStatus(c.after.Status)
+		j.fallsAsleep(h)
 	}
 	j.failed(h, c)
 	h.mark = nil
@@ -521,8 +542,8 @@ func (j *judge) expectOneLayout(i *instance, jobType int32, layout share.Layout)
 }
 
 // expectMove expects that leases of job types change hands only soon after instances have come or gone. A lease
-// whose taking had an unknown outcome may have to expire first. In a world with dormant types, it expects nothing: whenever a type is
-// laid down or wakes, the others are shared out anew.
+// whose taking had an unknown outcome, or that could not be given back, may have to expire first. In a world with dormant types, it expects
+// nothing: whenever a type is laid down or wakes, the others are shared out anew.
 func (j *judge) expectMove(i *instance, name string) {
 	w := j.world
 	within := 5 * time.Second
@@ -536,7 +557,7 @@ func (j *judge) expectMove(i *instance, name string) {
 		return
 	}
 	j.saw["move"]++
-	if since := time.Since(j.cameOrWent); since > within {
+	if since := time.Since(later(j.cameOrWent, j.keptBack[name])); since > within {
 		j.accuse("instance %d takes %s, and for %v no instance has come or gone", i.number, name, since)
 	}
 }
@@ -551,7 +572,8 @@ func (j *judge) handOver(name string, term int64) {
 }
 
 // expectHandOver expects, if an instance takes a lease that was to be handed over, that it is not the instance that had it, unless
-// there is nobody else, or statements have failed: a lease that is not freed ends by itself, perhaps after the wish.
+// there is nobody else, or statements have failed: a lease that is not freed ends by itself, perhaps after the wish. A wish ends with a whole
+// second, so it is heeded for four seconds at least.
 func (j *judge) expectHandOver(i *instance, name string, layout share.Layout) {
 	before := leaseTerm{name, j.latest[name]}
 	at, asked := j.asked[before]
@@ -568,7 +590,7 @@ func (j *judge) expectHandOver(i *instance, name string, layout share.Layout) {
 	switch {
 	case holder != i:
 		j.saw["hand-over"]++
-	case others && time.Since(at) < handOverLasts && w.weather.gentle && w.weather.refused+w.weather.broken == 0 && !holder.ending.Load():
+	case others && time.Since(at) < handOverLasts-time.Second && w.weather.gentle && w.weather.refused+w.weather.broken == 0 && !holder.ending.Load():
 		j.accuse("instance %d takes %s, which it was asked to hand over, and there are others", i.number, name)
 	}
 }
@@ -628,6 +650,8 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectNotCancelled(r)
 	j.expectNotPaused(r)
 	j.expectTime(r)
+	j.expectInTime(r)
+	j.expectRested(r)
 	j.expectNotToldLost(r)
 	j.expectAlive(r)
 	j.expectNoDuplicate(r)
@@ -635,8 +659,10 @@ func (j *judge) started(ctx context.Context, i *instance, cfg *queue_job.Config,
 	j.expectAlone(r)
 	j.expectPlace(r, cfg)
 	j.expectRate(r, cfg)
+	j.expectKeyRate(r, cfg)
 	j.expectNoted(r)
 	j.expectNoneBehind(r)
+	j.expectFair(r)
 	if w.weather.gentle && !h.byHand && !j.everBroken(h) && r.mark != nil &&
 		(r.attempt != r.nth+h.unstarted(r.mark) || int32(job.Retries) != h.retried && !r.mark.cancelled || job.Lost != 0) {
 		j.accuse("%s: attempt %d, retries %d, lost %d; it is its run %d, %d were retries, and %d deferred", h.name(), job.Attempt, job.Retries, job.Lost,
@@ -730,7 +756,6 @@ func (j *judge) expectNoDuplicate(r *run) {
 	}
 }
 
-// expectRoom expects no more runs at a time than the configuration allows, and none beside a suspect.
 // expectAlone expects that no other handler has the job, also if somebody has cancelled and retried it, wherever its lease has gone since. A
 // handler that goes on for long after that is not waited for.
 func (j *judge) expectAlone(r *run) {
@@ -746,27 +771,36 @@ func (j *judge) expectAlone(r *run) {
 	}
 }
 
+// expectRoom expects no more runs at a time than the configuration allows, and none beside a suspect.
 func (j *judge) expectRoom(r *run, cfg *queue_job.Config) {
-	const patience = 10 * time.Second // a suspect waits no longer than this for other runs
-	beside, here := 0, 0
+	const patience = 10 * time.Second // a suspect waits no longer than this for other runs, and they for it
+	beside, here, calls := 0, 0, map[context.Context]bool{r.ctx: true}
 	for _, other := range j.active {
+		call := 1 // all runs of a call of a batch handler take one worker
+		if calls[other.ctx] {
+			call = 0
+		}
+		calls[other.ctx] = true
 		if other.by != r.by {
 			if other.jobType == r.jobType && j.innocent(r.by) && j.innocent(other.by) && !j.upset(r.jobType) &&
 				j.broken[leaseTerm{other.lease.lease, other.term}] == nil { // it has given the lease away
 				j.saw["run beside a run elsewhere"]++
-				beside++
+				beside += call
 			}
 			continue
 		}
-		here++
+		here += call
 		recent := time.Since(other.began) < patience
-		if r.suspect && other.suspect {
+		if r.suspect && other.suspect && recent {
 			j.accuse("the suspects %s and %s run at a time", r.history.name(), other.history.name())
 		}
 		if other.jobType != r.jobType {
 			continue
 		}
-		beside++
+		beside += call
+		if call == 0 {
+			j.saw["run beside another of its call"]++
+		}
 		if (r.suspect || other.suspect) && recent && r.term == other.term && r.lease == other.lease { // runs under an earlier lease are not waited for
 			j.accuse("%s runs beside %s, and one of them is a suspect", r.history.name(), other.history.name())
 		}
@@ -800,7 +834,7 @@ type limiting struct {
 // limitedSince is what the type of a run has been limited to for a while; nil: nothing, or the run's instance may not know of it.
 func (j *judge) limitedSince(r *run, while time.Duration) *limiting {
 	w, l := &j.world.weather, j.limits[r.jobType]
-	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.sluggish > 0 || r.by.ending.Load() ||
+	if l == nil || time.Since(l.since) < while || !w.gentle || w.refused+w.broken > 0 || w.slowTables() || r.by.ending.Load() ||
 		j.world.table.layouts[r.jobType] > 0 {
 		return nil
 	}
@@ -867,6 +901,9 @@ func (j *judge) ended(r *run, cfg *queue_job.Config, job *queue_job.Job, b *beha
 	r.ended, r.finished = true, time.Now()
 	r.verdict = verdictOn(cfg, job.Retries, b, interrupted)
 	r.logged = b.ends == endsInError || b.ends == endsInPanic || b.ends == endsInGoexit || b.ends == endsRetried || b.ends == endsFailed
+	if b.sleeps() { // the log says so if the handler has kept it to itself
+		r.logged = b.ends != endsAsleep
+	}
 	j.leave(r)
 	w.trace.add(event{who: r.by.number, what: "ran", about: about{ids: []uint64{job.Id}, term: job.Term,
 		note: fmt.Sprintf("%s: %v", job.JobParams, r.verdict.status)}})
@@ -879,6 +916,9 @@ func (j *judge) leave(r *run) {
 
 // verdictOn implements the contract of queue_job.Job a second time, in other words.
 func verdictOn(cfg *queue_job.Config, retries int, b *behaviour, interrupted bool) verdict {
+	if b.sleeps() {
+		return verdict{status: queue_job.JobStatusContinue, wait: b.asleep.Wait}
+	}
 	switch e := b.ends; e {
 	case endsSnoozed:
 		return verdict{status: queue_job.JobStatusContinue, wait: b.snoozes}
@@ -919,7 +959,7 @@ func (j *judge) killed(i *instance) {
 			j.leave(r)
 		}
 	}
-	i.up, i.ended = false, time.Now()
+	i.up, i.ended, i.gone = false, time.Now(), time.Now()
 	j.cameOrWent = i.ended
 	j.saw["kill"]++
 }
@@ -933,6 +973,7 @@ func (j *judge) hasStopped(i *instance, err error) {
 	if i.link.dead() {
 		return
 	}
+	i.gone = time.Now()
 	w.trace.add(event{who: i.number, what: "has stopped", about: about{note: fmt.Sprint(err)}})
 	j.cameOrWent = time.Now()
 	if err != nil {
@@ -1044,8 +1085,11 @@ func (j *judge) expectFlow() {
 		}
 		h := j.histories[waits]
 		within := time.Duration(cfg.LockSecond+cfg.MinLockSecond)*time.Second + time.Second + 100*time.Millisecond
-		if !w.weather.gentle || w.weather.sluggish > 0 {
+		if !w.weather.gentle || w.weather.slowTables() {
 			within += 5 * time.Second
+		}
+		if within += cfg.BatchWait + untilToken(&cfg); cfg.BatchSize > 0 && cfg.RatePerSecond > 0 { // a call waits until all of its jobs may start
+			within += time.Duration(float64(cfg.BatchSize) / cfg.RatePerSecond * float64(time.Second))
 		}
 		if w.plan.maxWorkers > 0 { // the other types have their turns first
 			longest := longestUsualRun
@@ -1057,6 +1101,9 @@ func (j *judge) expectFlow() {
 		if cfg.DormantAfter > 0 {
 			within += wakesWithin
 		}
+		if last := h.lastMark(); h.order.row.HasLong() && w.weather.refused > 0 && last != nil && last.givenBack { // its parameters were not read
+			within += unreadLongest
+		}
 		if cfg.QueueMaxSize < 16 { // rows that fall due within three seconds may take all the room
 			within += 3 * time.Second
 		}
@@ -1064,6 +1111,9 @@ func (j *judge) expectFlow() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if j.disturbance != disturbance { // a job has killed its process
+				return
+			}
+			if w.plan.maxWorkers > 0 && slices.ContainsFunc(j.active, func(r *run) bool { return r.history.order.lengthy }) { // it began when calm had come
 				return
 			}
 			j.saw["flow again in time"]++
@@ -1077,6 +1127,9 @@ func (j *judge) expectFlow() {
 	}
 }
 
+// unreadLongest is how long a job waits at most whose long parameters could not be read some times.
+const unreadLongest = 20 * time.Second
+
 // standstill is longer than anything for which work may wait when calm has come, and shorter than the ten minutes after which a
 // loader goes over all rows once more.
 const standstill = 2 * time.Minute
@@ -1086,12 +1139,7 @@ func (j *judge) expectNoStandstill() {
 	w := j.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := w.calmAt()
-	for _, h := range j.histories {
-		for _, r := range h.runs {
-			last = later(last, later(r.began, r.finished))
-		}
-	}
+	last := later(w.calmAt(), j.lastBeganOrEnded())
 	if len(j.active) > 0 || time.Since(last) < standstill || w.weather.edited || w.weather.stepped {
 		return
 	}
@@ -1107,7 +1155,7 @@ func (j *judge) expectNoStandstill() {
 func (j *judge) required(h *history) bool {
 	o := h.order
 	// If such a mark is taken back, the row does not say any more that it was written while the clock was ahead.
-	if !h.committed || h.gone || o.ignored || h.tooSoon && h.due > j.now() {
+	if !h.committed || h.gone || o.ignored || h.tooSoon && h.due > j.now() || j.unheeded(h) {
 		return false
 	}
 	runs := slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h }) // it may ask for another run
@@ -1118,6 +1166,49 @@ func (j *judge) required(h *history) bool {
 	// An instance that was up before the job came has to run it. Only a job with a start time may be left to the loader by
 	// the tail, and then excluded by the loader.
 	return o.due == 0 && !slices.ContainsFunc(j.world.instances, func(i *instance) bool { return i.since.IsZero() || i.since.After(h.inserted) })
+}
+
+// lastBeganOrEnded is when a run began or ended last. The world stands still.
+func (j *judge) lastBeganOrEnded() (last time.Time) {
+	for _, h := range j.histories {
+		for _, r := range h.runs {
+			last = later(last, later(r.began, r.finished))
+		}
+	}
+	return last
+}
+
+// lastRun is the same while the world goes on.
+func (j *judge) lastRun() time.Time {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	return j.lastBeganOrEnded()
+}
+
+// farAhead is longer, in seconds, than a job waits if the clock is right.
+const farAhead = 60
+
+// unheeded reports whether a job was put off while the clock was far ahead, and all that were up when the clock was set back have gone before they
+// could notice that and look for such jobs: two looks at the leases and the first look for jobs take less than five seconds.
+func (j *judge) unheeded(h *history) bool {
+	const heeds = 5 * time.Second
+	if len(h.runs) == 0 || len(j.setBacks) == 0 || h.due <= j.now()+farAhead {
+		return false
+	}
+	began, after := h.runs[len(h.runs)-1].began, 0
+	for _, at := range j.setBacks {
+		if at.Before(began) {
+			continue
+		}
+		after++
+		if slices.ContainsFunc(j.world.instances, func(i *instance) bool {
+			return !i.since.IsZero() && i.since.Before(at) && (i.gone.IsZero() || i.gone.Sub(at) > heeds)
+		}) {
+			return false
+		}
+	}
+	j.saw["set back before one who died"] += after
+	return after > 0
 }
 
 // unfinished counts the jobs that have to be done and are not done yet.
@@ -1158,6 +1249,7 @@ func (j *judge) conclude() {
 		}
 		if !h.byHand {
 			j.expectNumbered(h, row)
+			j.expectParts(h, row)
 			j.expectLog(h)
 			j.expectReason(h)
 		}

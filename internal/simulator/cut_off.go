@@ -23,7 +23,9 @@ func (j *judge) cutsOff(h *history, c change) bool {
 	}
 	j.saw["cut off by a stop"]++
 	m.run.cutOff = true
-	if w := j.world.weather; w.stepped || w.edited || !m.by.hasty.Load() || w.slow > 0 || w.sluggish > 0 {
+	const underWay = 2 * time.Second // the statement, while the lease was kept
+	if w := j.world.weather; w.stepped || w.edited || !m.by.hasty.Load() || w.slow > 0 || w.slowTables() ||
+		j.stoodStill(time.Now().Add(-underWay), time.Now()) {
 		return true
 	}
 	for _, name := range []string{m.run.lease.lease, share.Remains(m.run.lease.lease, m.term)} {
@@ -39,7 +41,7 @@ func (j *judge) expectNotCutOff(h *history) {
 	m, w := h.mark, j.world.weather
 	if m == nil || m.run == nil || !m.by.hasty.Load() || m.by.ended.IsZero() || m.by.link.dead() || m.run.completes ||
 		m.run.ended && m.run.finished.Before(m.by.ended) ||
-		w.refused+w.broken+w.slow+w.stray > 0 || w.sluggish > 0 || j.saw["stall"] > 0 ||
+		w.refused+w.broken+w.slow+w.stray > 0 || w.slowTables() || j.saw["stall"] > 0 ||
 		len(j.world.locked)+len(j.world.lockedLeases) > 0 || j.twoHolders() || j.excuses(h, m) {
 		return
 	}

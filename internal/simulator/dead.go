@@ -67,7 +67,7 @@ func (w *world) buryByHand(i *instance) {
 	operator.ending.Store(true)
 	operator.link = newLink(w, operator)
 	operator.alive, operator.die = context.WithCancel(context.Background())
-	table := &Table{w.table.tables, operator.link}
+	table := &Table{tables: w.table.tables, link: operator.link}
 	id := fmt.Sprintf("%012x", hash(fmt.Sprint(w.seed, "operator", i.number))>>16)
 	of := &witness.Witness{Table: table, Name: share.Life(id), Lapses: 5, Owner: "operator#" + id + "." + share.Taking(1, lease.DefaultLock)}
 	enough := func(life store.Seen) time.Duration {
@@ -136,7 +136,7 @@ func (j *judge) hasBuriedDead(name string) {
 	if heir < 0 {
 		return
 	}
-	disturbance, id := j.disturbance, i.id()
+	disturbance, id, said := j.disturbance, i.id(), time.Now()
 	time.AfterFunc(within+10*w.weather.latency, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -145,6 +145,9 @@ func (j *judge) hasBuriedDead(name string) {
 		}
 		j.saw["end of all that the dead had"]++
 		for name, l := range w.table.leases {
+			if w.lockedLeases[name].After(said) { // by a transaction of somebody who breaks it
+				continue
+			}
 			if share.EndsWithProcess(id, name, l.Owner) && l.Layout >= 0 && l.Until > w.clock().Unix() {
 				j.accuse("%s of instance %d, which is dead, has not ended %v after that was said", name, i.number, within)
 			}

@@ -25,8 +25,12 @@
 // Somebody breaks leases, also in transactions of seconds (breaks.go). Handlers go on for seconds when their jobs are final, while the lease
 // of their key moves (outlive.go). Callers add, cancel, retry and delete jobs of a few unique keys, and restore jobs that a holder has in
 // memory as they once were (unique.go). In almost a third of the worlds, leases are long, and instances say that they live (lives.go): they are
-// killed, frozen, cut off and not heard of, the tables stand still, and older versions run beside them. Some are started again in their place with
-// the same identity, and operators say that instances are dead (dead.go).
+// killed, frozen, cut off and not heard of, the tables stand still, or answer everybody late (slow.go), and older versions run beside them. Some
+// are started again in their place with the same identity, and operators say that instances are dead (dead.go). In one world of eleven, handlers
+// get several jobs in one call (batches.go): calls are full, and somebody cancels jobs of a call, or all. In one of 26, types are fair by
+// group, and a few jobs of one group come behind a long backlog of another (fair.go); in another of 26, jobs have an end in time
+// (expires.go); in another of 26, handlers have steps, also in transactions of their own, and sleep (steps.go). In one of 29, the jobs of each
+// key start at a rate (key_rate.go).
 //
 // Half of the worlds are gentle: with errors and unknown outcomes, but with clean starts and stops, so no job may be
 // lost or run twice. In the others, which are rough, a run may be repeated, but only if its instance was struck.

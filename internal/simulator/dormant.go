@@ -151,24 +151,42 @@ func (j *judge) expectWoken(o *order, within time.Duration) bool {
 		return false
 	}
 	came, committed := j.cameOrWent, time.Now()
-	time.AfterFunc(within, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if j.cameOrWent != came || w.over || h.gone || j.lockedSince(leaseName(cfg.JobType), committed) {
+	j.after(within, func() {
+		over := func() bool {
+			return j.cameOrWent != came || w.over || h.gone || j.lockedSince(leaseName(cfg.JobType), committed) || w.answeredSlowly(committed)
+		}
+		if over() {
 			return
 		}
 		if j.saw["awake in time"]++; within > 2*time.Second {
 			j.saw["awake in time by a look at the table"]++
 		}
-		if h.final {
+		if h.final || !j.sleeps(cfg.JobType) {
 			return
 		}
-		l, there := w.table.Lease(leaseName(cfg.JobType))
-		if layout, _ := w.table.Layout(context.Background(), cfg.JobType); layout == 0 && (!there || l.Until <= w.table.now()) {
-			j.accuse("%s came %v ago, and nobody has the lease of its type, which was dormant", h.name(), within)
-		}
+		j.after(100*time.Millisecond, func() { // it may have been on its way from one instance to another
+			if !over() && !h.final && j.sleeps(cfg.JobType) {
+				j.accuse("%s came %v ago, and nobody has the lease of its type, which was dormant", h.name(), time.Since(committed))
+			}
+		})
 	})
 	return true
+}
+
+// after calls a function later. The world stands still.
+func (j *judge) after(d time.Duration, look func()) {
+	time.AfterFunc(d, func() {
+		j.world.mu.Lock()
+		defer j.world.mu.Unlock()
+		look()
+	})
+}
+
+// sleeps reports whether a type is not divided, and nobody has its lease. The world stands still.
+func (j *judge) sleeps(jobType int32) bool {
+	l, there := j.world.table.Lease(leaseName(jobType))
+	layout, _ := j.world.table.Layout(context.Background(), jobType)
+	return layout == 0 && (!there || l.Until <= j.world.table.now())
 }
 
 // deadUnburied reports whether an instance is dead, and the others do not know that yet: a type may fall to it, until it is buried.

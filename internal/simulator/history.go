@@ -69,8 +69,14 @@ func (h *history) lastMark() *mark {
 	return h.marks[len(h.marks)-1]
 }
 
-// marks counts the marks that arrive when nobody waits for them any more, and somebody else has taken the lease.
+// marks counts the marks that arrive when nobody waits for them any more, and somebody else has taken the lease. It notes when somebody first marks
+// a row that was changed in memory.
 func (j *judge) marks(ids []uint64, term int64) {
+	for _, h := range j.histories {
+		if o := h.order; !o.changed.IsZero() && !h.tried.After(o.changed) && slices.Contains(ids, h.id) {
+			h.tried = time.Now()
+		}
+	}
 	if !j.late {
 		return
 	}
@@ -132,7 +138,7 @@ func (j *judge) expectNumbered(h *history, row Job) {
 // and the start, the mark must have been younger than mayWaitMarked at that moment.
 func (j *judge) expectLostHadStarted(h *history) {
 	m := h.mark
-	if m == nil || m.run != nil || j.twoHolders() {
+	if m == nil || m.run != nil || j.twoHolders() || h.expires > 0 && h.expires <= j.world.clock().UnixMilli() { // it was not to start
 		return
 	}
 	j.saw["lost before it began"]++
@@ -140,7 +146,7 @@ func (j *judge) expectLostHadStarted(h *history) {
 	if w.refused+w.broken+w.slow+w.stray > 0 || len(j.world.locked) > 0 { // perhaps the answer to the mark came late
 		return
 	}
-	if waited := m.by.struckAt().Sub(m.at); waited > mayWaitMarked {
+	if waited := m.by.struckAt().Sub(m.at); waited > mayWaitMarked && !j.stoodStill(m.at, m.by.struckAt()) { // so it could not be taken back
 		j.accuse("%s was counted as lost and had never started; it had been marked for %v when something befell instance %d", h.name(), waited, m.by.number)
 	}
 }
@@ -167,18 +173,28 @@ func (j *judge) expectLog(h *history) {
 	}
 	for _, l := range h.losses {
 		key := attemptKey{h.id, l.attempt, l.term}
-		if l.noticed.hadTime() && j.innocent(l.noticed) {
+		if l.noticed.hadTime() && j.innocent(l.noticed) && !j.neverHeard(h, l) {
 			j.saw["logged loss"]++
 			if _, there := rows[key]; !there {
 				j.accuse("%s: the log has no row about attempt %d of term %d, which instance %d counted as lost", h.name(), l.attempt, l.term, l.noticed.number)
 			}
 		}
 	}
+	j.expectExpiryLogged(h, rows)
 	for key, outcome := range rows {
 		if what := h.unlikely(key, outcome); what != "" {
 			j.accuse("%s: the log says of attempt %d of term %d: %s; %s", h.name(), key.attempt, key.term, outcome, what)
 		}
 	}
+}
+
+// neverHeard reports whether whoever counted a loss cannot know that it did: its mark arrived when it had given it up, or may have been answered
+// with an error; somebody broke its lease, so that it did not read the row again under that; and nothing has started under the mark.
+func (j *judge) neverHeard(h *history, l *loss) bool {
+	b := j.broken[j.leaseOf(h, l.under)]
+	return b != nil && !b.at.IsZero() && (l.late || j.world.weather.broken > 0) && slices.ContainsFunc(h.marks, func(m *mark) bool {
+		return m.by == l.noticed && m.term == l.under && m.run == nil
+	})
 }
 
 // expectLossLogged expects that the log has a row about a loss soon, even if the job runs on.
@@ -208,6 +224,8 @@ func (h *history) unlikely(key attemptKey, outcome string) string {
 		return ""
 	case outcome == "lost":
 		return "nothing was lost"
+	case h.mayHaveExpired(key, outcome):
+		return ""
 	case i < 0:
 		return "there was no such run"
 	case h.runs[i].cutOff:
@@ -233,6 +251,9 @@ func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := j.handed[job]
+	if j.toldExpired(job, f) {
+		return
+	}
 	if r == nil || r.by != i {
 		j.accuse("OnFinished was told about a run of job %d that did not begin", job.Id)
 		return
@@ -243,7 +264,8 @@ func (j *judge) told(i *instance, job *queue_job.Job, f queue_job.Finished) {
 	if len(r.told) > 0 {
 		j.accuse("OnFinished was told twice about attempt %d of %s", r.attempt, r.history.name())
 	}
-	r.told = append(r.told, told{f, time.Now(), r.history.stoodAt})
+	stood := w.answersFrom.Load()
+	r.told = append(r.told, told{f, time.Now(), r.history.stoodAt, stood != nil && stood.After(r.finished)})
 }
 
 const onSettled, onDead = "OnSettled", "OnDead"
@@ -293,10 +315,16 @@ func (j *judge) wroteFor(i *instance, hook string, settled queue_job.Settled) (*
 		return &r.hooks, r.wrote
 	} else if r != nil && r.by == i && r.written > 0 {
 		return &r.hooks, r.wrote
+	} else if r != nil && r.by == i && r.completes && r.gives == settled.Status && r.history.byHand {
+		j.saw["finished by hand as its handler tried to"]++ // so the row looks as if the handler had done it
+		return &r.hooks, r.gives
 	}
 	for _, h := range j.histories {
 		if h.died != nil && h.died.by == i && h.id == job.Id {
 			return &h.died.hooks, queue_job.JobStatusFailed
+		}
+		if h.expiry != nil && h.expiry.by == i && h.id == job.Id {
+			return &h.expiry.hooks, queue_job.JobStatusCancelled
 		}
 	}
 	return nil, 0
@@ -361,6 +389,8 @@ func (j *judge) expectTruth(r *run, f told) {
 	case !r.completed.IsZero() && f.Status != r.wrote &&
 		(f.at.Before(r.completed) || f.lookAt.After(r.finished) && f.lookAt.Before(r.completed) || r.by.outOfReachSince(r.completed)):
 		j.saw["told before the commit"]++ // at that time nobody can know
+	case !r.completed.IsZero() && f.Status != r.wrote && f.unanswered && r.inDoubt(verdict{status: f.Status}):
+		j.saw["told while the database answered nobody"]++
 	case !r.completed.IsZero() && f.Status != r.wrote && r.history.revived: // somebody has retried it before the handler had ended
 		j.saw["told of a job that was retried since"]++
 	case !r.completed.IsZero() && f.Status != r.wrote:
@@ -392,7 +422,7 @@ func (r *run) inDoubt(v verdict) bool {
 // healthy reports whether nothing has kept an instance from looking as often as it wants to.
 func (j *judge) healthy(i *instance) bool {
 	w := j.world.weather
-	return w.refused+w.broken == 0 && w.sluggish == 0 && !i.struck.Load()
+	return w.refused+w.broken == 0 && !w.slowTables() && !i.struck.Load()
 }
 
 func later(a, b time.Time) time.Time {
@@ -425,6 +455,10 @@ func (j *judge) expectEnds(r *run) {
 		if r.over || !j.healthy(r.by) || j.twoHolders() || stood != nil && stood.After(r.mark.taken) {
 			return
 		}
+		if j.mayGoOn(r) {
+			j.saw["cancelled run whose call may go on for others"]++
+			return
+		}
 		j.saw["cancelled run heeded"]++
 		if r.ctx.Err() == nil {
 			j.accuse("attempt %d of %s was cancelled %v ago, and its context has not ended", r.attempt, r.history.name(), time.Since(r.mark.taken))
@@ -437,19 +471,22 @@ func (j *judge) retriedByHand(h *history, c change) {
 	j.saw["retried by hand"]++
 	h.revived, h.revivedAt = true, time.Now()
 	h.final, h.mark, h.failure, h.retried, h.due, h.since = false, nil, nil, 0, c.after.Due, time.Now()
+	h.expires, h.sleeps = c.after.endsAt(), 0
 	if slices.ContainsFunc(j.active, func(r *run) bool { return r.history == h && j.remains(r) }) {
 		j.saw["retried while its handler runs under a rest"]++
 	}
 }
 
-// expectNotCancelled expects that a run does not begin when its job was cancelled a second ago.
+// expectNotCancelled expects that a run does not begin when its job was cancelled a second ago, or when its instance has heard of that.
 func (j *judge) expectNotCancelled(r *run) {
 	m := r.mark
 	if m == nil || !m.cancelled || r.history.byHand {
 		return
 	}
 	j.saw["run of a cancelled job"]++
-	if since := time.Since(m.taken); since > heedWithin+heedSlack && j.healthy(r.by) {
+	if !m.heard.IsZero() && time.Since(m.heard) > heedSlack && !r.by.outOfReachSince(m.heard) {
+		j.accuse("a run of %s begins %v after instance %d has heard that it was cancelled", r.history.name(), time.Since(m.heard), r.by.number)
+	} else if since := time.Since(m.taken); since > heedWithin+heedSlack && j.healthy(r.by) {
 		j.accuse("a run of %s begins %v after it was cancelled", r.history.name(), since)
 	}
 	j.expectEnds(r)
@@ -465,7 +502,8 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 	case markJobs:
 		j.marks(about.ids, about.term)
 	case readStandings:
-		j.stands(about.ids)
+		cancelled := j.stands(i, about.ids)
+		return func() { j.heardCancelled(cancelled) }
 	case readPaused, lookAtFleet:
 		pauses := j.pauses()
 		return func() { j.heardOf(i, sent, pauses) }
@@ -494,11 +532,30 @@ func (j *judge) applied(i *instance, v verb, about about, sent time.Time, got an
 	return nil
 }
 
-// stands is told that somebody reads how rows stand. The world stands still.
-func (j *judge) stands(ids []uint64) {
+// stands is told that an instance reads how rows stand, and returns the marks among its own that the answer shows to be cancelled. The world
+// stands still.
+func (j *judge) stands(i *instance, ids []uint64) (cancelled []*mark) {
 	for _, h := range j.histories {
 		if slices.Contains(ids, h.id) && !h.gone {
 			h.stoodAt = time.Now()
+			if m := h.lastMark(); m != nil && m.cancelled && m.by == i {
+				cancelled = append(cancelled, m)
+			}
+		}
+	}
+	return cancelled
+}
+
+// heardCancelled is told that an answer has come that shows that these marks were cancelled.
+func (j *judge) heardCancelled(marks []*mark) {
+	j.world.mu.Lock()
+	defer j.world.mu.Unlock()
+	for _, m := range marks {
+		if m.heard.IsZero() {
+			m.heard = time.Now()
+			if m.run == nil {
+				j.saw["heard of a cancellation before a start"]++
+			}
 		}
 	}
 }

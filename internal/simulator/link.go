@@ -57,6 +57,8 @@ const (
 	wakeTypes       verb = "wake types"
 	rise            verb = "rise"
 	beat            verb = "beat"
+	riseBeside      verb = "rise, through the connection of leases"
+	beatBeside      verb = "beat, through the connection of leases"
 	bury            verb = "bury"
 	buryDead        verb = "bury the dead"
 	copyLeases      verb = "copy leases"
@@ -72,6 +74,12 @@ const (
 	setPriority     verb = "set priority"
 	completeJob     verb = "complete"
 	commitJob       verb = "commit complete"
+	recordStep      verb = "record a step"
+	recordInTx      verb = "record a step in a transaction"
+	commitStep      verb = "commit a step"
+	readSteps       verb = "read steps"
+	seeStanding     verb = "standing of a step"
+	forgetStray     verb = "forget stray steps"
 )
 
 var (
@@ -84,8 +92,8 @@ var (
 type link struct {
 	world    *world
 	instance *instance
-	turn     chan struct{} // statements about leases share one connection
 	killed   chan struct{}
+	sessions [reserveds]session
 
 	mu          sync.Mutex
 	sent        map[kind]uint64
@@ -99,8 +107,11 @@ type link struct {
 }
 
 func newLink(w *world, i *instance) *link {
-	return &link{world: w, instance: i, turn: make(chan struct{}, 1), killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{},
-		pens: map[int32]*pen{}}
+	l := &link{world: w, instance: i, killed: make(chan struct{}), sent: map[kind]uint64{}, inARow: map[verb]int{}, pens: map[int32]*pen{}}
+	for s := range l.sessions {
+		l.sessions[s].turn = make(chan struct{}, 1)
+	}
+	return l
 }
 
 // kind is a verb and its subject.
@@ -146,6 +157,8 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if w.calm() {
 		return f
 	}
+	lag, _ := w.answersTake()
+	f.out, f.back = f.out+lag/2, f.back+lag/2
 	f.refused, f.broken, f.late, f.inattentive = d.chance(w.weather.refused), d.chance(w.weather.broken), d.chance(500), d.chance(500)
 	if w.weather.gentle && v == keepLeases && l.inARow[v] >= 2 {
 		f.refused, f.broken = false, false // a third failure would cost the lease
@@ -153,7 +166,7 @@ func (l *link) fate(v verb, about about) (f fate) {
 	if l.inARow[v]++; !f.refused && !f.broken {
 		l.inARow[v] = 0
 	}
-	if !v.aboutLeases() && v != rise && v != beat {
+	if !v.aboutLeases() && !v.saysLife() {
 		f.out, f.back = f.out+w.weather.sluggish, f.back+w.weather.sluggish
 	}
 	if v == writeRestRuns {
@@ -180,7 +193,8 @@ func (l *link) fate(v verb, about about) (f fate) {
 func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
 	switch v {
-	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, buryDead, copyLeases, freeLeases:
+	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, buryDead, copyLeases, freeLeases,
+		recordStep, recordInTx:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -209,7 +223,7 @@ func (w *world) drawBlow(d *dice, v verb, f *fate) {
 func (l *link) stray(v verb, d *dice) time.Duration {
 	w := l.world
 	switch v {
-	case markJobs, unmarkJobs, finish, putBack, failLost, logAttempts:
+	case markJobs, unmarkJobs, finish, putBack, failLost, logAttempts, recordStep:
 	default:
 		return 0
 	}
@@ -246,7 +260,7 @@ func do[T any](ctx context.Context, t *Table, v verb, about about, apply func() 
 		written := l.writes(v, about.ids[0])
 		defer func() { written(err) }()
 	case releaseLease, abandonLeases, closeLease, layDown:
-		defer func() { l.mayHold(err) }()
+		defer func() { l.mayHold(about.leases, err) }()
 	}
 	if got, err = send(ctx, l, v, about, judged); err == nil && answered != nil {
 		answered()
@@ -264,14 +278,11 @@ func carryOut(ctx context.Context, t *Table, v verb, about about, apply func() e
 // that gives up gets an error at once, and does not know whether the statement took effect.
 func send[T any](ctx context.Context, l *link, v verb, about about, apply func() (T, error)) (got T, err error) {
 	var none T
-	if v.aboutLeases() {
-		select {
-		case l.turn <- struct{}{}:
-			defer func() { <-l.turn }()
-		case <-ctx.Done():
-			return none, ctx.Err()
-		}
+	leave, err := l.enter(ctx, v)
+	if err != nil {
+		return none, err
 	}
+	defer func() { leave(ctx.Err() != nil && err != nil) }()
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
@@ -282,7 +293,7 @@ func send[T any](ctx context.Context, l *link, v verb, about about, apply func()
 	}
 	arrival := l.arrival(f.out, func() time.Time {
 		until := later(l.noWayUntil, w.stalledUntil(v))
-		if v == rise || v == beat {
+		if v.saysLife() {
 			until = later(until, l.silentUntil)
 		}
 		return until
@@ -345,7 +356,7 @@ func (l *link) strike(f fate) {
 func (v verb) writes() bool {
 	switch v {
 	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, seeUnlocked, readLong,
-		readStandings, readPaused, seeLeases, lookAtFleet, seeEnded:
+		readStandings, readPaused, seeLeases, lookAtFleet, seeEnded, readSteps, seeStanding:
 		return false
 	}
 	return true
@@ -356,11 +367,14 @@ func (v verb) aboutLeases() bool {
 	switch v {
 	case seeLeases, makeLeases, takeLeases, keepLeases, releaseLease, abandonLeases, lookAtFleet, moveLease, noteRunning, dropLease,
 		seeEnded, dropEnded, setLayout, makeClosed, closeLeases, closeLease, openLeases, layDown, wakeTypes,
-		bury, buryDead, copyLeases, freeLeases:
+		bury, buryDead, copyLeases, freeLeases, riseBeside, beatBeside:
 		return true
 	}
 	return false
 }
+
+// saysLife reports whether the statement says that an instance lives.
+func (v verb) saysLife() bool { return v == rise || v == beat || v == riseBeside || v == beatBeside }
 
 // arrival returns when a statement or an answer arrives that is sent now.
 func (l *link) arrival(takes time.Duration, blocked func() time.Time) time.Time {
@@ -501,11 +515,17 @@ func (a about) key() uint64 {
 	return hash(a.note)
 }
 
-// mayHold notes that a lease was not given back for certain.
-func (l *link) mayHold(err error) {
-	if err != nil {
-		l.mu.Lock()
-		l.instance.unreleased = true
-		l.mu.Unlock()
+// mayHold notes that leases were not given back for certain.
+func (l *link) mayHold(leases []string, err error) {
+	if err == nil {
+		return
+	}
+	l.mu.Lock()
+	l.instance.unreleased = true
+	l.mu.Unlock()
+	l.world.mu.Lock()
+	defer l.world.mu.Unlock()
+	for _, name := range leases {
+		l.world.judge.keptBack[name] = time.Now()
 	}
 }

@@ -85,11 +85,33 @@ func (w *world) stall(for_ time.Duration, all bool) {
 		until = w.calmAt()
 	}
 	w.judge.saw["stall"]++
+	w.judge.stalls = append(w.judge.stalls, stall{time.Now(), until})
 	w.judge.disturb(time.Until(until))
 	w.writesFrom.Store(&until)
 	if all {
 		w.answersFrom.Store(&until)
 	}
+}
+
+// stall is a time in which the database stands still, at least for statements that write.
+type stall struct{ from, until time.Time }
+
+// stoodStill reports whether the database stood still at some moment between two.
+func (j *judge) stoodStill(from, until time.Time) bool {
+	return slices.ContainsFunc(j.stalls, func(s stall) bool { return s.from.Before(until) && s.until.After(from) })
+}
+
+// swallowed reports whether the database has stood still of late for longer than a beat waits for its answer: an instance sends the next one a
+// second later, and whoever had its own beats answered between two standstills, or promptly enough, takes that for silence.
+func (j *judge) swallowed() bool {
+	const late, waits = 4 * time.Second, time.Second
+	stood, from := time.Duration(0), time.Now().Add(-late)
+	for _, s := range j.stalls {
+		if s.until.After(from) {
+			stood += min(time.Until(s.until), 0) + time.Since(later(s.from, from))
+		}
+	}
+	return stood >= waits
 }
 
 // stalledUntil is until when the database stands still for a statement.
@@ -142,8 +164,16 @@ func (t *Table) shownTo(prefixes []string) []string {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(prefix string) bool { return prefix == share.Life("") })
 }
 
+// through is what a statement about a life is called, by the connection that it takes.
+func (t *Table) through(own, beside verb) verb {
+	if t.pulse {
+		return own
+	}
+	return beside
+}
+
 func (t *Table) Rise(ctx context.Context, name, owner string, number, counts, lockSeconds int64) error {
-	return carryOut(ctx, t, rise, ofLeases(name), func() error {
+	return carryOut(ctx, t, t.through(rise, riseBeside), ofLeases(name), func() error {
 		if l := t.leases[name]; l.Layout >= number {
 			if l.Layout == number && l.Owner == owner && l.Running >= 0 {
 				return nil
@@ -157,7 +187,7 @@ func (t *Table) Rise(ctx context.Context, name, owner string, number, counts, lo
 }
 
 func (t *Table) Beat(ctx context.Context, name, owner string, number, counts, lockSeconds int64) (bool, error) {
-	return do(ctx, t, beat, ofLeases(name), func() (bool, error) {
+	return do(ctx, t, t.through(beat, beatBeside), ofLeases(name), func() (bool, error) {
 		l, there := t.leases[name]
 		if !there || l.Owner != owner || l.Running < 0 {
 			return false, nil
@@ -242,7 +272,7 @@ func (j *judge) hasBuried(name string) {
 	if i.up {
 		j.saw["burial of an instance that is alive"]++
 	}
-	if i.up && j.innocent(i) && !i.ending.Load() && w.weather.refused+w.weather.broken+w.weather.slow == 0 {
+	if i.up && j.innocent(i) && !i.ending.Load() && w.weather.refused+w.weather.broken+w.weather.slow == 0 && !j.swallowed() {
 		j.accuse("instance %d, which was not struck, is buried", i.number)
 	}
 }

@@ -22,12 +22,112 @@ const (
 // room shows. One is missing: a lease that is renewed although nobody works. It costs a wait, within the bound on outages.
 var mutants = []mutant.Mutant{
 	{
+		Name: "end: a job whose end has come starts",
+		File: "internal/pipeline/run.go",
+		Old:  "case t.row.Extra != nil && t.isOver(",
+		New:  "case t.row.Extra != nil && t.isOver(-",
+		Seed: 78,
+	},
+	{
+		Name: "end: a job is cancelled a second before its end",
+		File: "internal/pipeline/expires.go",
+		Old:  "t.row.Extra.Expires <= now",
+		New:  "t.row.Extra.Expires <= now+1000",
+		Seed: 26,
+	},
+	{
+		Name: "step: a run that has lost its job records a step",
+		File: "internal/simulator/steps.go",
+		Old:  "if rows := t.ours([]uint64{s.JobID}, s.Term, s.Attempt); len(rows) > 0 && !there {\n\t\treturn rows[0]\n",
+		New:  "if row := t.find(s.JobID); row != nil && !there {\n\t\treturn row\n",
+		Seed: 177,
+	},
+	{
+		Name: "step: a transaction with a step does not have the job's row",
+		File: "internal/simulator/steps.go",
+		Old:  "\t\tl.world.locked[s.JobID] = tx.ends\n",
+		New:  "",
+		Seed: 203,
+	},
+	{
+		Name: "step: the record of a step in a transaction is written outside of it",
+		File: "queue_job/step.go",
+		Old:  "RecordStepThrough(ctx, tx, step)",
+		New:  "RecordStep(ctx, step)",
+		Seed: 21,
+	},
+	{
+		Name: "step: the second run reads no steps either",
+		File: "queue_job/step.go",
+		Old:  "!s.loaded && j.number > 1 || called",
+		New:  "!s.loaded && j.number > 2 || called",
+		Seed: 21,
+	},
+	{
+		Name: "step: a run goes on after its sleep",
+		File: "queue_job/step.go",
+		Old:  "case s.wait != nil:",
+		New:  "case s.wait == nil && false:",
+		Seed: 21,
+	},
+	{
+		Name: "step: a sleep is over when the job runs again",
+		File: "queue_job/step.go",
+		Old:  "\treturn j.waitUntil(ctx, found.Until, false)",
+		New:  "\tif j.number > found.Attempt {\n\t\treturn nil\n\t}\n\treturn j.waitUntil(ctx, found.Until, false)",
+		Seed: 203,
+	},
+	{
+		Name: "step: a sleep is forgotten if its run does not return it",
+		File: "internal/pipeline/verdict.go",
+		Old:  "if given == queue_job.JobStatusContinue {",
+		New:  "if false {",
+		Seed: 21,
+	},
+	{
+		Name: "batch: the jobs of a call get each other's errors",
+		File: "internal/pipeline/run.go",
+		Old:  "\t\ttasks[i].run.err = err",
+		New:  "\t\ttasks[len(tasks)-1-i].run.err = err",
+		Seed: 6,
+	},
+	{
+		Name: "batch: a call whose jobs have all been cancelled goes on",
+		File: "internal/pipeline/run.go",
+		Old:  "c.left.Add(-1) == 0",
+		New:  "c.left.Add(-1) < 0",
+		Seed: 655,
+	},
+	{
+		Name: "batch: a job that its handler has tried to complete is not cancelled",
+		File: "internal/pipeline/cancels.go",
+		Old:  "(!t.marked(row) || queue_job.JobStatus(row.Status) == given)",
+		New:  "(!t.marked(row) || !pending(row))",
+		Seed: 8080,
+	},
+	{
+		Name: "batch: a full call is marked however long the rate keeps it from starting",
+		File: "internal/pipeline/admission.go",
+		Old:  "for n > 0 && f.opens(n) > 0 {",
+		New:  "for n > 0 && n < f.size && f.opens(n) > 0 {",
+
+		Folder: "internal/pipeline", Test: "TestAFullCallIsMarkedWhenTheRateLetsItStartSoon",
+	},
+	{
+		Name: "a clock that is set back once more is looked after when the next look of before would have come",
+		File: "internal/engine/ahead.go",
+		Old:  "ground.Signal(a.anew)",
+		New:  "",
+
+		Folder: "internal/engine", Test: "TestAClockThatIsSetBackTwiceIsHeededAsSoonAsOneThatIsSetBackOnce",
+	},
+	{
 		Name: "gone: a standstill is forgotten as soon as it is over",
 		File: "internal/witness/witness.go",
 		Old:  "if lapses > 0 {\n\t\t\t\tlongEnough",
 		New:  "if lapses < 0 {\n\t\t\t\tlongEnough",
 
-		Folder: "internal/keeper", Test: "TestAStandstillOfTheDatabaseIsNoSilence",
+		Folder: "internal/keeper", Test: "TestWhoeverIsDeadBehindAStandstillIsFoundWhenThatIsOver",
 	},
 	{
 		Name: "gone: the witness only reads",
@@ -139,7 +239,7 @@ var mutants = []mutant.Mutant{
 		Old:  "k.unsure.note(f.owner, time.Now()) //",
 		New:  "//",
 
-		Seed: 3891,
+		Folder: "internal/keeper", Test: "TestALifeThatBeginsWhenItsSenderHasGivenItUpIsEndedByTheNextLook",
 	},
 	{
 		Name: "dead: whoever cannot write buries others",
@@ -148,6 +248,14 @@ var mutants = []mutant.Mutant{
 		New:  "k.silence.heed(k.id, seen, now, late && false)",
 
 		Folder: "internal/keeper", Test: "TestNobodyIsBuriedByWhoeverCannotWriteEither",
+	},
+	{
+		Name: "dead: whoever is refused buries others",
+		File: "internal/keeper/life.go",
+		Old:  "p.chain.Store(0) // also",
+		New:  "// also",
+
+		Folder: "internal/keeper", Test: "TestWhoeverIsRefusedBuriesNobodyFromThenOn",
 	},
 	{
 		Name: "dead: a lease is freed before it is known what may still run",
@@ -248,8 +356,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: jobs start under the leases of a life that is over",
 		File: "internal/pipeline/run.go",
-		Old:  "mayStart := t.run.lease.MayStart() &&",
-		New:  "mayStart := t.run.lease.Trusted() &&",
+		Old:  "!may[0].run.lease.MayStart() {",
+		New:  "!may[0].run.lease.Trusted() {",
 
 		Folder: "internal/pipeline", Test: "TestAJobDoesNotStartWhenOthersMayHaveTakenTheLeaseWhileItsParametersAreRead",
 	},
@@ -264,18 +372,26 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "dead: a mark is in time when others may have taken the lease",
 		File: "internal/pipeline/dispatcher.go",
-		Old:  "min(markInTime, lease.StartsFor())",
-		New:  "min(markInTime, lease.FreeIn())",
+		Old:  "min(within*5/6, lease.StartsFor())",
+		New:  "min(within*5/6, lease.FreeIn())",
 
 		Folder: "internal/pipeline", Test: "TestAMarkIsLateWhenOthersMayHaveTakenTheLease",
 	},
 	{
 		Name: "dead: beats keep renewals waiting",
 		File: "internal/keeper/life.go",
-		Old:  "ctx, cancel := context.WithTimeout(ctx, beatPatience)",
-		New:  "ctx, cancel := context.WithCancel(ctx)",
+		Old:  "ctx, cancel := context.WithTimeout(ctx, min(patience, max(beatPatience, k.shortest()/8)))",
+		New:  "ctx, cancel := context.WithTimeout(ctx, patience*1000)",
 
 		Folder: "internal/keeper", Test: "TestBeatsWithoutAnAnswerKeepNoRenewalWaiting",
+	},
+	{
+		Name: "dead: a look whether the database is slow keeps renewals waiting",
+		File: "internal/keeper/life.go",
+		Old:  "context.WithTimeout(p, min(patienceMost, k.shortest()/4))",
+		New:  "context.WithTimeout(p, patienceMost)",
+
+		Folder: "internal/keeper", Test: "TestALookWhetherTheDatabaseIsSlowCostsNoLease",
 	},
 	{
 		Name: "dead: a lease that was broken lives on as its rest",
@@ -303,7 +419,7 @@ var mutants = []mutant.Mutant{
 	},
 	{
 		Name: "dead: handlers get the place of a connection for beats that the server refuses",
-		File: "internal/conn/reserve.go",
+		File: "internal/conn/opening.go",
 		Old:  "if err != nil && c.whom != forLeases {",
 		New:  "if err != nil && c.passing() {",
 
@@ -314,21 +430,77 @@ var mutants = []mutant.Mutant{
 		File: "internal/keeper/burial.go",
 		Old:  "if k.pulse.beats == nil {\n\t\treturn nil, nil",
 		New:  "if k.pulse.beats == nil || len(seen) > 0 {\n\t\treturn nil, nil",
-		Seed: 205,
+		Seed: 565,
+	},
+	{
+		Name: "slow: beats do not count for longer",
+		File: "internal/keeper/life.go",
+		Old:  "counts += 3*slow + 2*max(0, slow-promptly)",
+		New:  "counts += 0 * slow",
+
+		Folder: "internal/simulator", Test: "TestJobsStartAlsoIfEveryAnswerTakesLong",
+	},
+	{
+		Name: "slow: a beat is given up whether its connection is dead or the database slow",
+		File: "internal/keeper/life.go",
+		Old:  "if k.answers(ctx) {",
+		New:  "if ctx.Err() == nil {",
+
+		Folder: "internal/keeper", Test: "TestNoBeatIsGivenUpBecauseTheDatabaseAnswersSlowly",
+	},
+	{
+		Name: "slow: a look has a second, however slow the database is",
+		File: "internal/cluster/patience.go",
+		Old:  "p.longer.Store(int64(longest))",
+		New:  "p.longer.Store(int64(0 * longest))",
+
+		Folder: "internal/cluster", Test: "TestALookWaitsForLongerIfTheDatabaseIsSlowAndNoLongerThanARenewal",
+	},
+	{
+		Name: "slow: a renewal has a sixth of its lease, however slow the database is",
+		File: "internal/keeper/keeper.go",
+		Old:  "return max(patience, min(4*",
+		New:  "return max(patience, min(0*",
+
+		Folder: "internal/simulator", Test: "TestJobsStartAlsoIfEveryAnswerTakesLong",
+	},
+	{
+		Name: "slow: a connection is not opened any more when whoever has begun it has given up",
+		File: "internal/conn/opening.go",
+		Old:  "context.WithCancel(context.WithoutCancel(caller))",
+		New:  "context.WithCancel(caller)",
+
+		Folder: "internal/conn", Test: "TestAReservedConnectionComesAboutThoughNobodyWaitsForSoLong",
+	},
+	{
+		Name: "slow: a statement is sent that is given up before its answer can come",
+		File: "internal/conn/reserve.go",
+		Old:  "c.takes.longer(time.Until(deadline))",
+		New:  "c.takes.longer(time.Until(deadline)+time.Hour)",
+
+		Folder: "internal/conn", Test: "TestAStatementThatHardlyHasAnAnswerInTimeCostsNoConnection",
+	},
+	{
+		Name: "slow: a mark has three seconds, however slow the database is",
+		File: "internal/pipeline/doubts.go",
+		Old:  "m.longer.Store(int64(min(3*within, ground.StatementMax)))",
+		New:  "_ = within",
+
+		Folder: "internal/simulator", Test: "TestJobsStartAlsoIfEveryAnswerTakesLong",
 	},
 	{
 		Name: "a job that was retried does not wait for the handler that an earlier holder still has",
 		File: "internal/pipeline/dispatcher.go",
 		Old:  "if batch[0].row.Attempts > 0 {",
 		New:  "if batch[0].row.Attempts < 0 {",
-		Seed: 1,
+		Seed: 17,
 	},
 	{
 		Name: "only rows say which keys an earlier holder's handlers have",
 		File: "internal/pipeline/keys.go",
 		Old:  "running[key] = max(running[key], n)",
 		New:  "_ = n",
-		Seed: 57,
+		Seed: 65,
 	},
 	{
 		Name: "behind: rows that were left alone for the sake of a rest are not loaded when it is over",
@@ -487,7 +659,7 @@ var mutants = []mutant.Mutant{
 		Name: "rows that a mark has passed over are taken for gone",
 		File: "internal/pipeline/doubts.go",
 		Old:  "m.passedOver(lease, rest)",
-		New:  "m.queue.forget(rest[:0]...)",
+		New:  "0; m.queue.forget(rest[:0]...)",
 		Seed: 1,
 	},
 	{
@@ -514,7 +686,7 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "a pause is not looked at again after a mark",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(started) &&",
+		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(now) &&",
 		New:  "!t.run.watch.gone.Load() &&",
 
 		Folder: "internal/pipeline", Test: "TestAJobWhoseTypeIsPausedWhileAWorkerReadsItsParametersDoesNotStart",
@@ -522,8 +694,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "what was cancelled while it waited for a worker is started",
 		File: "internal/pipeline/run.go",
-		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(started) &&",
-		New:  "r.starts.allowedAt(started) &&",
+		Old:  "!t.run.watch.gone.Load() && r.starts.allowedAt(now) &&",
+		New:  "r.starts.allowedAt(now) &&",
 		Seed: 2,
 	},
 	{
@@ -545,7 +717,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/simulator/table.go",
 		Old:  "return j.Changes != o.Marked.Changes",
 		New:  "return false",
-		Seed: 93,
+		Seed: 113,
 	},
 	{
 		Name: "a row of the log that failed is not tried again",
@@ -574,7 +746,8 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/verdict.go",
 		Old:  "v.doubt = t.row.ID // the handler may have given up while its commit was under way",
 		New:  "",
-		Seed: 608,
+
+		Folder: "internal/pipeline", Test: "TestARunWhoseHandlerGaveUpOnItsCommitIsLoggedOnlyIfThatHadNoEffect",
 	},
 	{
 		Name: "a run whose handler completed the job is told as dropped",
@@ -645,7 +818,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/dispatcher.go",
 		Old:  "d.turns.lookAtParked()\n",
 		New:  "\n",
-		Seed: 105,
+		Seed: 122,
 	},
 	{
 		Name: "early marks do not wait for their time",
@@ -720,10 +893,10 @@ var mutants = []mutant.Mutant{
 		Seed: 1,
 	},
 	{
-		Name: "a handler starts without asking for trust, and by an answer of any age", // and the process stands still before that, now and then
+		Name: "a handler starts without asking for trust, and by answers that are seconds old", // and the process stands still before that, now and then
 		File: "internal/pipeline/run.go",
-		Old:  "mayStart := t.run.lease.MayStart() && !t.run.watch.gone.Load() && r.starts.allowedAt(started) &&\n\t\t\tstarted.Sub(*t.run.watch.seen.Load()) < time.Duration(r.starts.lasts.Load())",
-		New:  "time.Sleep(time.Duration(t.row.ID%5/4) * 3 * time.Second)\n\t\tmayStart := !t.run.watch.gone.Load() && r.starts.till.Load() != nil",
+		Old:  "if len(may) > 0 && !may[0].run.lease.MayStart() {",
+		New:  "if len(may) > 0 {\n\t\ttime.Sleep(time.Duration(may[0].row.ID%5/4) * 3 * time.Second)\n\t}\n\tif len(may) < 0 {",
 		Seed: 8,
 	},
 	{
@@ -787,7 +960,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/engine/ahead.go",
 		Old:  "d.startedEarlier()",
 		New:  "",
-		Seed: 199,
+		Seed: 321,
 	},
 	{
 		Name: "a job whose long parameters could not be read keeps its mark",
@@ -843,21 +1016,21 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/line.go",
 		Old:  "l.settler.undo(lease, unstarted...)",
 		New:  "_ = unstarted",
-		Seed: 2,
+		Seed: 5,
 	},
 	{
 		Name: "a mark that comes back after the stop is not taken back",
 		File: "internal/pipeline/dispatcher.go",
 		Old:  "m.settler.undo(lease, ours...)\n",
 		New:  "\n",
-		Seed: 2,
+		Seed: 18,
 	},
 	{
 		Name: "a release without owner",
 		File: "internal/simulator/table.go",
 		Old:  "if !ok || l.Owner != owner {",
 		New:  "if !ok {",
-		Seed: 64,
+		Seed: 2,
 	},
 	{
 		Name: "a renewal without owner",
@@ -872,6 +1045,46 @@ var mutants = []mutant.Mutant{
 		Old:  "k.hold(t.Want, t.term, t.owner, t.sent)",
 		New:  "k.hold(t.Want, t.term, t.owner, t.sent.Add(time.Second))",
 		Seed: 16,
+	},
+	{
+		Name: "owed: a lease that is moved half ends without its name",
+		File: "internal/keeper/keeper.go",
+		Old:  "\tif l.owes {\n",
+		New:  "\tif l.owes && l.Want.Once {\n",
+
+		Folder: "internal/keeper", Test: "TestALeaseThatIsMovedHalfGivesItsNameBackWhenItEnds",
+	},
+	{
+		Name: "owed: no look gives back what could not be given back",
+		File: "internal/keeper/owed.go",
+		Old:  "if none { // mostly",
+		New:  "if none || ctx != nil { // mostly",
+
+		Folder: "internal/keeper", Test: "TestWhatCouldNotBeGivenBackIsGivenBackByTheNextLook",
+	},
+	{
+		Name: "owed: a name is taken for free that somebody else has by then",
+		File: "internal/keeper/owed.go",
+		Old:  "d == nil || row.Owner != d.owner || row.Free",
+		New:  "d == nil || row.Free",
+
+		Folder: "internal/keeper", Test: "TestANameThatSomebodyElseHasByThenIsNotGivenBack",
+	},
+	{
+		Name: "owed: whoever could not give a lease back ends its life",
+		File: "internal/cluster/handover.go",
+		Old:  "if !c.process.Keeper.OwesName() {",
+		New:  "if c.process.Keeper != nil {",
+
+		Folder: "internal/cluster", Test: "TestWhoeverStopsAndCouldNotGiveALeaseBackLeavesItsLifeBehind",
+	},
+	{
+		Name: "owed: a burial of the dead is tried once",
+		File: "internal/keeper/identity.go",
+		Old:  "err = ground.Retry(limited, ground.Backoff{}, func() (err error) {",
+		New:  "err = ground.Retry(limited, ground.Backoff{First: time.Hour, Longest: time.Hour}, func() (err error) {",
+
+		Folder: "internal/keeper", Test: "TestABurialOfADeadPredecessorThatIsMissedIsTriedAgain",
 	},
 	{
 		Name: "trust without margin",
@@ -906,7 +1119,8 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/settler.go",
 		Old:  "st.why = first.log",
 		New:  "_ = first",
-		Seed: 656,
+
+		Folder: "internal/pipeline", Test: "TestTheStatementByWhichALostJobFailsHasTheReason",
 	},
 	{
 		Name: "a suspect starts before the log says that its own last run was lost",
@@ -970,7 +1184,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/unwritten.go",
 		Old:  "if wanted && st.wrote(rows[o.task.row.ID]) && !others {",
 		New:  "if _ = others; written > n {",
-		Seed: 56,
+		Seed: 26,
 	},
 	{
 		Name: "a hook is told of cancellations by others",
@@ -1027,7 +1241,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/cluster/handover.go",
 		Old:  "err = c.process.Keeper.Move(ctx, lease, restOf(lease), running, int64(s.retirement().until))",
 		New:  "_, err = c.process.Keeper.Release(ctx, lease)",
-		Seed: 2,
+		Seed: 3,
 	},
 	{
 		Name: "a lease goes to and fro",
@@ -1097,7 +1311,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/line.go",
 		Old:  "cfg.RatePerSecond /= float64(n)",
 		New:  "",
-		Seed: 934,
+		Seed: 33,
 	},
 	{
 		Name: "what runs under an earlier layout does not count against the capacity",
@@ -1118,7 +1332,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/cluster/seat.go",
 		Old:  "r.Running += other.Handlers()",
 		New:  "_ = other",
-		Seed: 5,
+		Seed: 10,
 	},
 	{
 		Name: "rows of a line with an earlier configuration are taken for the new line's",
@@ -1132,7 +1346,7 @@ var mutants = []mutant.Mutant{
 		File: "internal/cluster/reconcile.go",
 		Old:  "if serving && !t.wanted.Swap(true) {",
 		New:  "if false && !t.wanted.Swap(true) {",
-		Seed: 180,
+		Seed: 182,
 	},
 	{
 		Name: "Stop does not wait",
@@ -1302,6 +1516,153 @@ var mutants = []mutant.Mutant{
 		New:  "",
 
 		Folder: "internal/pipeline", Test: "TestAMarkThatFindsItselfLateIsSentAgainByTheClockAsItIsNow",
+	},
+	{
+		Name: "wait: an end in this process is not told",
+		File: "internal/pipeline/settler.go",
+		Old:  "wake.Waiters.Load() > 0",
+		New:  "wake.Waiters.Load() < 0",
+
+		Folder: "internal/pipeline", Test: "TestWhoWaitsForJobsIsToldWhichHaveEnded",
+	},
+	{
+		Name: "fair: a group is not charged for its turn",
+		File: "internal/pipeline/fair.go",
+		Old:  "f.tagged(g, f.popped)",
+		New:  "f.tagged(g, f.clock-1/f.weight.of(g.name))",
+		Seed: 13,
+	},
+	{
+		Name: "fair: what is ready starts in the order in which it was marked",
+		File: "internal/pipeline/by_turns.go",
+		Old:  "place := placeByTurn(ready[:i], t)",
+		New:  "place, _ := i, placeByTurn",
+
+		Folder: "internal/pipeline", Test: "TestASmallGroupDoesNotWaitForWhatIsMarkedAheadOfALargeOne",
+	},
+	{
+		Name: "fair: a turn comes before what is more urgent",
+		File: "internal/pipeline/by_turns.go",
+		Old:  "case its <= level:",
+		New:  "case its <= -1:",
+
+		Folder: "internal/pipeline", Test: "TestTurnsChangeTheOrderOfGroupsAlone",
+	},
+	{
+		Name: "fair: what is marked is overtaken for ever",
+		File: "internal/pipeline/by_turns.go",
+		Old:  ">= overtakenFor:",
+		New:  ">= overtakenFor+1e18:",
+
+		Folder: "internal/pipeline", Test: "TestAMarkedRowIsNotOvertakenForLong",
+	},
+	{
+		Name: "fair: marks that were taken back count as turns",
+		File: "internal/pipeline/by_turns.go",
+		Old:  "\tclear(b.last)\n",
+		New:  "",
+
+		Folder: "internal/pipeline", Test: "TestTurnsThatCameToNothingAreForgotten",
+	},
+	{
+		Name: "fair: no row is marked for a group that has none ready",
+		File: "internal/pipeline/by_turns.go",
+		Old:  "return extraMark",
+		New:  "return 0",
+
+		Folder: "internal/pipeline", Test: "TestARowIsMarkedForAGroupThatHasNoneReady",
+	},
+	{
+		Name: "fair: one group may take all the room",
+		File: "internal/pipeline/fair.go",
+		Old:  "return max(room, (q.roomIn(level, timed)-has+1)/2), has",
+		New:  "return max(0, q.roomIn(level, timed)), has",
+
+		Folder: "internal/pipeline", Test: "TestOneGroupDoesNotTakeAllTheRoom",
+	},
+	{
+		Name: "fair: the loader stands still at a row whose group has no room",
+		File: "internal/find/skip.go",
+		Old:  "n <= 0 || !skips && len(s.groups)+len(first) >= skippedMax",
+		New:  "n <= 0 || !skips && len(s.groups)+len(first) >= 0",
+		Seed: 403,
+	},
+	{
+		Name: "fair: the loader forgets where it has skipped a group's rows",
+		File: "internal/find/skip.go",
+		Old:  "\t\ts.groups[group] = place\n",
+		New:  "\t\t_, _ = group, place\n",
+
+		Folder: "internal/find", Test: "TestNoSkippedRowIsLostSightOf",
+	},
+	{
+		Name: "fair: the loader skips what is behind the end of a page",
+		File: "internal/find/skip.go",
+		Old:  "\t\t\ts.groups[group] = read\n",
+		New:  "\t\t\tdelete(s.groups, group)\n",
+
+		Folder: "internal/find", Test: "TestNoSkippedRowIsLostSightOf",
+	},
+	{
+		Name: "key rate: a start spends no token",
+		File: "internal/pipeline/key_rate.go",
+		Old:  "\t\tb.full = b.full.Add(r.interval)\n",
+		New:  "",
+		Seed: 19,
+	},
+	{
+		Name: "key rate: tokens that are reserved count as free",
+		File: "internal/pipeline/key_rate.go",
+		Old:  "if b.reserved >= r.burst || r.opens(b).After(time.Now()) {",
+		New:  "if b.full.Add(-time.Duration(r.burst-1) * r.interval).After(time.Now()) {",
+		Seed: 19,
+	},
+	{
+		Name: "key rate: a new holder begins with full buckets",
+		File: "internal/pipeline/key_rate.go",
+		Old:  "r.full = now.Add(time.Duration(r.burst) * r.interval)",
+		New:  "r.full = now",
+		Seed: 19,
+	},
+	{
+		Name: "key rate: a row that is let go keeps its token",
+		File: "internal/pipeline/queue.go",
+		Old:  "\t\tq.keys.rate.giveBack(t)\n",
+		New:  "",
+
+		Folder: "internal/pipeline", Test: "TestNoKeyStartsMoreThanItsRateWhateverHappens",
+	},
+	{
+		Name: "key rate: the dispatcher does not hear that a key has a time again",
+		File: "internal/pipeline/run.go",
+		Old:  "if r.part.cfg.RatePerKey > 0 && r.queue.start(may) {",
+		New:  "if r.part.cfg.RatePerKey > 0 && r.queue.start(may) && false {",
+
+		Folder: "internal/pipeline", Test: "TestALineStartsTheJobsOfEachKeyAtItsRate",
+	},
+	{
+		Name: "key rate: the table is asked about keys that wait for a token",
+		File: "internal/pipeline/keys.go",
+		Old:  "if k.taken[key] == 0 && !k.rate.waits(key) {",
+		New:  "if k.taken[key] == 0 {",
+
+		Folder: "internal/pipeline", Test: "TestAnOrderedKeyWithoutATokenIsNotAskedAbout",
+	},
+	{
+		Name: "wait: each reads for itself",
+		File: "queue_job/wait.go",
+		Old:  "if !reflect.ValueOf(ex).Comparable() {",
+		New:  "if reflect.ValueOf(ex).IsValid() {",
+
+		Folder: "tests", Test: "TestAThousandWaitersOfAProcessShareTheirStatements",
+	},
+	{
+		Name: "wait: its statements have no budget",
+		File: "queue_job/wait.go",
+		Old:  "p.left <= 0 {",
+		New:  "p.left <= -1000 {",
+
+		Folder: "tests", Test: "TestAThousandWaitersOfAProcessShareTheirStatements",
 	},
 }
 

@@ -26,7 +26,11 @@ type weather struct {
 	stray           int           // statements of a thousand that arrive although their sender has got an error
 	hasty           bool          // a Stop does not wait for long handlers, of which there are many
 	sluggish        time.Duration // by which each statement about jobs arrives later, and each answer too
+	lagging         bool          // all answers take long for a while
 }
+
+// slowTables reports whether the tables of jobs are slow, always or for a while, and nothing else need be wrong.
+func (w *weather) slowTables() bool { return w.sluggish > 0 || w.lagging }
 
 // plan says what happens in a world. The seed decides all of it.
 type plan struct {
@@ -67,6 +71,10 @@ type order struct {
 	takes    time.Duration // each run, and ends well; 0: as it is drawn
 	first    time.Duration // the same for its first run
 	backlog  []*order      // a long one that it belongs to
+	small    []*order      // it belongs to a large group, and these to a small one
+	behind   []*order      // it belongs to a small group, and these to a large one
+	expires  time.Duration // after the insert; 0: it has no end
+	parts    []part        // the steps of its handler
 	changed  time.Time     // when it was changed while it waited in memory
 
 	history *history // nil until it is inserted
@@ -82,6 +90,9 @@ func draw(seed uint64) *plan {
 	p.calmAt = d.between(2*time.Second, 8*time.Second)
 	p.drawConfigs(d)
 	p.drawDispatching(throw(seed, 4))
+	if batched(seed) {
+		p.drawBatches(throw(seed, 27))
+	}
 	p.drawOrders(d)
 	if p.weather.gentle {
 		p.drawRollout(d)
@@ -107,6 +118,22 @@ func draw(seed uint64) *plan {
 	p.drawWakers(throw(seed, 23))
 	p.drawRush(throw(seed, 24))
 	p.drawLives(throw(seed, 25), throw(seed, 26))
+	if batched(seed) {
+		p.drawCalls(throw(seed, 28))
+	}
+	p.drawSlow(throw(seed, 29))
+	if fairly(seed) {
+		p.drawFair(throw(seed, 30))
+	}
+	if expiring(seed) {
+		p.drawEnds(throw(seed, 31))
+	}
+	if stepping(seed) {
+		p.drawParts(throw(seed, 32))
+	}
+	if keyRated(seed) {
+		p.drawKeyRates(throw(seed, 33))
+	}
 	if d := throw(seed, 8); d.chance(300) {
 		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
 	}

@@ -74,13 +74,14 @@ func (j *judge) typeOf(id uint64) (jobType int32) {
 }
 
 // heldUp reports whether the log of a line has an excuse for being late now: it has failed since the moment, or at the
-// last try, or a statement takes longer than a suspect waits for it.
+// last try, or a statement takes longer than a suspect waits for it, with the one before it.
 func (i *instance) heldUp(jobType int32, since, now time.Time) bool {
 	p := i.link.pens[jobType]
 	if p == nil {
 		return false
 	}
-	return p.refuses || p.failed.After(since) || !p.since.IsZero() && now.Sub(p.since) > notedMax-notedSlack
+	takes, _ := i.world.answersTake()
+	return 2*takes > notedMax-notedSlack || p.refuses || p.failed.After(since) || !p.since.IsZero() && now.Sub(p.since) > notedMax-notedSlack
 }
 
 // failed notes that a row gets the status failed.

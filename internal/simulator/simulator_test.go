@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/create-info/persistent-queue/internal/hidden"
 )
 
 const (
@@ -27,6 +29,9 @@ const (
 	firstVariable = "PQ_SIM_FIRST" // the world to simulate before all others
 	shareVariable = "PQ_SIM_SHARE" // "first step last": a child's part of the seeds
 )
+
+// A job asks whether whoever runs it can record steps. If one of the methods is missing here, no world has steps any more, and nothing is red.
+var _ hidden.Steps = runs{}
 
 func TestNothingIsLostAndNothingRunsTwiceWithoutCause(t *testing.T) {
 	switch {
@@ -171,9 +176,11 @@ func simulateAll(t *testing.T, seeds uint64) {
 	if seeds < 1000 {
 		return
 	}
-	for _, what := range []string{"success by its handler", "failed by its handler", "cancelled by its handler", "cancelled in flight", "retried by hand", "retried while its handler runs under a rest", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "tell keys of a rest", "cut off by a stop",
+	for _, what := range []string{"success by its handler", "failed by its handler", "cancelled by its handler", "cancelled in flight", "heard of a cancellation before a start", "retried by hand", "retried while its handler runs under a rest", "run of a paused type", "lost before it began", "logged loss", "suspect after a failure", "failed", "flow through slow tables", "run after a deferred one", "taking from a drained instance", "run of a limited type", "run at a limited rate", "end of a pause", "tell keys of a rest", "cut off by a stop",
 		"mark that arrives when its lease has moved", "key whose handler outlives its row, as the lease moves", "unique key taken", "unique key given back", "retry of a job whose key is taken", "restored with other parameters",
-		"broken lease under which jobs run", "lease broken by a transaction of seconds", "renewal beside a locked lease", "lost after its lease was broken", "row of a long backlog that the loader may have passed", "job of a long backlog that is changed in memory", "awake in time by a look at the table"} {
+		"broken lease under which jobs run", "lease broken by a transaction of seconds", "renewal beside a locked lease", "lost after its lease was broken", "row of a long backlog that the loader may have passed", "job of a long backlog that is changed in memory", "awake in time by a look at the table",
+		"run beside another of its call", "step of an earlier run", "effect of a step in a transaction", "step whose transaction was rolled back",
+		"run of a job that has slept", "run that goes on after its sleep", "job with steps that begins anew"} {
 		if saw.count[what] == 0 {
 			t.Errorf("in no world: %s; a check that never has a case proves nothing", what)
 		}

@@ -372,7 +372,7 @@ func (w *world) lockedUntil(v verb, about about) (until time.Time) {
 			return until
 		}
 		fallthrough
-	case unmarkJobs, finish, putBack, failLost, completeJob:
+	case unmarkJobs, finish, putBack, failLost, completeJob, recordStep, recordInTx:
 		for _, id := range ids {
 			if at := w.locked[id]; at.After(until) {
 				until = at
@@ -495,6 +495,7 @@ func (t *Table) Retry(id uint64) {
 			j.setStatus(0)
 			j.StartTime, j.NoStart, j.Due = now, false, float64(now)
 			j.Term, j.Retries, j.Lost = 0, 0, 0
+			j.liftEnd()
 			j.Changes++
 		})
 	}

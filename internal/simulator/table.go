@@ -20,7 +20,8 @@ import (
 // thing happens at a time: in a world, by the world's mutex.
 type Table struct {
 	*tables
-	link *link // by which statements come; nil: they take effect at once
+	link  *link // by which statements come; nil: they take effect at once
+	pulse bool  // lives are told through their own connection
 }
 
 // tables are what all tables of a world have in common.
@@ -32,6 +33,7 @@ type tables struct {
 	jobs     []*Job // by id, with uncommitted rows
 	leases   map[string]Lease
 	attempts map[attemptKey]store.Attempt
+	steps    map[stepKey]store.Step
 	paused   []int32         // types
 	until    map[int32]int64 // when their pauses end, if they do
 	limits   map[int32]store.Limits
@@ -41,6 +43,7 @@ type tables struct {
 	passing  func(ids []uint64) []uint64    // of these rows, those that are left if a statement leaves out locked ones
 	lapsed   func(lease string, term int64) // is told of each lease that is taken, and that nobody has freed
 	freed    map[string]bool                // by somebody; the others expire
+	recorded func(*history, store.Step)     // is told of each step
 }
 
 // Job is a row of async_job_tab.
@@ -88,7 +91,7 @@ func NewTable(clock func() time.Time) *Table {
 		clock: clock, watch: func(change) {}, lapsed: func(string, int64) {},
 		locked: func(string) bool { return false }, passing: func(ids []uint64) []uint64 { return ids },
 		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restRuns{}, layouts: map[int32]int64{},
-		attempts: map[attemptKey]store.Attempt{},
+		attempts: map[attemptKey]store.Attempt{}, steps: map[stepKey]store.Step{}, recorded: func(*history, store.Step) {},
 	}}
 }
 
@@ -242,6 +245,9 @@ func (t *Table) settle(ids []uint64, o store.Outcome) int {
 		return t.write(t.ours(ids, o.Term, o.Attempt), put, func(j *Job) {
 			j.setStatus(o.Status)
 			j.StartTime, j.NoStart, j.Due = int64(math.Ceil(due)), false, due
+			if o.Awaits && j.Changes != o.Changes {
+				j.StartTime, j.Due = t.now(), float64(t.now())
+			}
 			j.Retries += o.Retried
 			j.Deferred += o.Deferred
 			j.Term = 0
@@ -285,14 +291,16 @@ func (t *Table) log(a store.Attempt) {
 }
 
 func (t *Table) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
-	return do(ctx, t, readStandings, about{ids: ids}, func() (rows []store.Standing, err error) {
-		for _, id := range ids {
-			if j := t.find(id); j != nil {
-				rows = append(rows, store.Standing{ID: id, Status: int32(j.Status), Version: j.Version()})
-			}
+	return do(ctx, t, readStandings, about{ids: ids}, func() ([]store.Standing, error) { return t.standings(ids), nil })
+}
+
+func (t *Table) standings(ids []uint64) (rows []store.Standing) {
+	for _, id := range ids {
+		if j := t.find(id); j != nil {
+			rows = append(rows, store.Standing{ID: id, Status: int32(j.Status), Version: j.Version()})
 		}
-		return rows, nil
-	})
+	}
+	return rows
 }
 
 func (t *Table) Paused(ctx context.Context) ([]int32, error) {

@@ -40,6 +40,8 @@ type world struct {
 
 	lockedLeases map[string]time.Time // rows of leases, the same
 
+	lag atomic.Pointer[lag] // all answers are late; nil: they never were
+
 	writesFrom, answersFrom atomic.Pointer[time.Time] // the database stands still until then: for statements that write, and for all; nil: never
 }
 
@@ -50,14 +52,17 @@ func simulate(seed uint64) *world {
 	return w
 }
 
-func newWorld(seed uint64) *world {
-	w := &world{plan: draw(seed), seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{},
+func newWorld(seed uint64) *world { return worldOf(draw(seed), seed) }
+
+func worldOf(p *plan, seed uint64) *world {
+	w := &world{plan: p, seed: seed, began: time.Now(), places: map[int]*instance{}, locked: map[uint64]time.Time{},
 		lockedLeases: map[string]time.Time{}}
 	w.trace.began = w.began
 	w.ahead.Store(int64(throw(seed, 3).between(0, time.Second))) // so that the world's start is not the start of a second
 	w.table = NewTable(w.clock)
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
+	w.table.recorded = w.judge.recorded
 	w.table.lapsed = w.lapsed
 	w.table.passing = w.passingLocked
 	w.table.locked = func(lease string) bool { return w.lockedLeases[lease].After(time.Now()) }
@@ -87,11 +92,15 @@ func (w *world) say(who int, what string) {
 	w.trace.add(event{who: who, what: what})
 }
 
-// awaitDone waits until all required jobs are done, but not without end: the judge asks again.
+// awaitDone waits until all required jobs are done, but not without end: the judge asks again. As long as runs begin or end, it waits longer: a
+// single worker may have work for an hour.
 func (w *world) awaitDone() {
 	const patience = 12 * time.Minute // jobs of one key, one after the other, may snooze
 	asked := time.Now()
-	for deadline := asked.Add(patience); time.Now().Before(deadline) && w.judge.unfinished() > 0; {
+	patient := func(since time.Time) bool {
+		return time.Since(since) < patience || time.Since(since) < 5*patience && time.Since(w.judge.lastRun()) < standstill
+	}
+	for since := asked; patient(since) && w.judge.unfinished() > 0; {
 		time.Sleep(50 * time.Millisecond)
 		if time.Since(asked) >= standstill/4 {
 			w.judge.expectNoStandstill()
@@ -124,6 +133,9 @@ func (w *world) start(place int) {
 	i := newInstance(w, place)
 	w.places[place] = i
 	w.instances = append(w.instances, i)
+	if takes, _ := w.answersTake(); takes > 0 {
+		i.hit()
+	}
 	w.running.Go(i.live)
 }
 
@@ -206,7 +218,13 @@ func (w *world) disturb(for_ time.Duration) {
 func (w *world) stepClock(by time.Duration) { w.ahead.Add(int64(by)) }
 
 // putFarAhead puts the database's clock far ahead, or back again.
-func (w *world) putFarAhead(by time.Duration) { w.far.Add(int64(by)) }
+func (w *world) putFarAhead(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.far.Add(int64(by)); by < 0 {
+		w.judge.setBacks = append(w.judge.setBacks, time.Now())
+	}
+}
 
 func (w *world) skipIDs(n uint64) {
 	w.mu.Lock()
@@ -306,7 +324,7 @@ func (w *world) insert(orders []*order) *insertion {
 		}
 		o.history = w.judge.inserted(o)
 		row.history = o.history
-		row.MaxRetries = store.NotSet
+		row.MaxRetries, row.Extra = store.NotSet, o.withEnd(w.clock())
 		o.history.id = x.Insert(row)
 	}
 	return x
@@ -379,6 +397,7 @@ type instance struct {
 	since      time.Time      // when it came up
 	asked      time.Time      // when it sent the latest question that was answered which types are paused
 	ended      time.Time      // when it was killed, or Stop gave up
+	gone       time.Time      // when it was killed, or Stop returned
 	killer     *run           // the run whose handler killed it; nil: none
 	identity   string         // what it says it is; empty: nothing
 	unreleased bool           // a lease could not be given back
@@ -473,10 +492,10 @@ func (i *instance) start() *engine.Engine {
 	for {
 		ctx, cancel := context.WithTimeout(trying, 10*time.Second)
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
-			t := &Table{i.world.table.tables, i.link}
+			t := &Table{tables: i.world.table.tables, link: i.link}
 			tables := engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestRuns: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}
 			if i.speaks() {
-				tables.Beats = t
+				tables.Beats = &Table{tables: t.tables, link: i.link, pulse: true}
 			}
 			return tables, nil
 		}
@@ -521,7 +540,11 @@ func (i *instance) configs() []queue_job.Config {
 		cfg := &configs[c]
 		cfg.ServiceName = "simulated"
 		cfg.Db = nowhere{}
-		cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error { return i.handle(ctx, cfg, job) }
+		if cfg.BatchSize > 0 {
+			cfg.HandleBatchFunc = func(ctx context.Context, jobs []*queue_job.Job) error { return i.handleBatch(ctx, cfg, jobs) }
+		} else {
+			cfg.HandleJobFunc = func(ctx context.Context, job *queue_job.Job) error { return i.handle(ctx, cfg, job) }
+		}
 		cfg.OnFinished = func(_ context.Context, job *queue_job.Job, f queue_job.Finished) { i.finished(job, f) }
 	}
 	return configs
@@ -541,42 +564,64 @@ func (i *instance) handle(ctx context.Context, cfg *queue_job.Config, job *queue
 	defer i.world.handlers.Done()
 	run := i.world.judge.started(ctx, i, cfg, job)
 	if run.history.order.deadly {
-		i.world.say(i.number, "is killed by "+job.JobParams)
-		i.world.judge.kills(run)
-		i.world.kill(i)
-		time.AfterFunc(time.Duration(hash(job.JobParams)%uint64(time.Second)), func() { i.world.start(i.place) })
-		return errKilled
+		return i.killedBy(run, job)
 	}
 	b := behave(i.world, run)
-	outlives := b.outlive(run, i.link)
-	if !b.pass(ctx, i.link) {
+	if !i.act(ctx, job, run, &b) {
 		return errKilled
-	}
-	i.link.holdStill(b.reacts)
-	if i.link.dead() {
-		return errKilled
-	}
-	if b.heeds && ctx.Err() != nil {
-		b.ends = endsInError
-	} else if c := cmp.Or(outlives, i.link.drawCompletion(run)); c != nil && b.ends == endsWell {
-		run.completes = true
-		if err := c.complete(ctx, job); i.link.dead() {
-			return errKilled
-		} else if err != nil {
-			b.ends = endsInError
-		} else if !b.linger(i.world, run, i.link) {
-			return errKilled
-		}
 	}
 	job.Status = b.ends.status()
 	i.world.judge.ended(run, cfg, job, &b, ctx.Err() != nil)
 	switch b.ends {
-	case endsInError:
-		return errHandler
 	case endsInPanic:
 		panic(errHandler)
 	case endsInGoexit:
 		runtime.Goexit()
+	}
+	return b.result()
+}
+
+// killedBy has a run kill its process. Another one starts in its place.
+func (i *instance) killedBy(r *run, job *queue_job.Job) error {
+	i.world.say(i.number, "is killed by "+job.JobParams)
+	i.world.judge.kills(r)
+	i.world.kill(i)
+	time.AfterFunc(time.Duration(hash(job.JobParams)%uint64(time.Second)), func() { i.world.start(i.place) })
+	return errKilled
+}
+
+// act has the time of a run pass, and its handler complete the job if that is drawn; it reports false if the process was killed.
+func (i *instance) act(ctx context.Context, job *queue_job.Job, r *run, b *behaviour) bool {
+	outlives := b.outlive(r, i.link)
+	if len(r.history.order.parts) > 0 && !i.takeParts(ctx, job, r, b) || !b.pass(ctx, i.link) {
+		return false
+	}
+	i.link.holdStill(b.reacts)
+	if i.link.dead() {
+		return false
+	}
+	if b.heeds && ctx.Err() != nil {
+		b.ends = endsInError
+	} else if c := cmp.Or(outlives, i.link.drawCompletion(r)); c != nil && b.ends == endsWell {
+		r.completes, r.gives = true, c.to
+		if err := c.complete(ctx, job); i.link.dead() {
+			return false
+		} else if err != nil {
+			b.ends = endsInError
+		} else if !b.linger(i.world, r, i.link) {
+			return false
+		}
+	}
+	return true
+}
+
+// result is what a handler returns.
+func (b *behaviour) result() error {
+	switch b.ends {
+	case endsInError, endsInPanic, endsInGoexit:
+		return cmp.Or(b.failed, errHandler)
+	case endsAsleep:
+		return b.asleep
 	case endsSnoozed:
 		return queue_job.Snooze(b.snoozes)
 	case endsDeferred:
@@ -606,6 +651,7 @@ const (
 	endsCancelled
 	endsSnoozed
 	endsDeferred
+	endsAsleep
 )
 
 func (e ending) status() queue_job.JobStatus {
@@ -629,6 +675,8 @@ type behaviour struct {
 	reacts  time.Duration // this long after its context has ended
 	ends    ending
 	snoozes time.Duration
+	failed  error              // of a step
+	asleep  *queue_job.Outcome // of a sleep; nil: the run goes on
 }
 
 // longestUsualRun is the longest run of a job that is not lengthy, in a world whose instances are not struck.

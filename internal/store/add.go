@@ -23,7 +23,7 @@ type NewJob struct {
 	Priority   int32
 	Key        string // empty: none
 	Unique     bool   // no other row of the type may have this key as its unique key …
-	OrFinal    bool   // … but a final row that has it is not in the way
+	Takes      Takes  // … but this takes it from some rows, which are not in the way then
 	MaxRetries int    // [NotSet]: as the job type says
 	Meta       string // JSON; empty: none
 	Group      string // empty: the key

@@ -178,14 +178,21 @@ type Again struct {
 	Wait     float64 // seconds
 	Retried  int32   // is added to their retries
 	Deferred int32   // is added to their deferred runs, which keep their numbers: a late statement is known by them
+
+	// Awaits: they wait for a signal, so that a row which has been changed since its mark falls due at once: see [Store.Signal].
+	Awaits  bool
+	Changes int32 // as they were marked, if Awaits
 }
 
 func (o Again) statement(s *Store, ids []uint64) string {
+	start := fmt.Sprintf(s.Once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10)))
+	if o.Awaits {
+		start = fmt.Sprintf("CASE WHEN changes = %d THEN %s ELSE %s END", o.Changes, start, s.NowOnce())
+	}
 	return fmt.Sprintf("UPDATE %s %s "+
 		"SET job_status = %d, start_time = %s, retries = retries + %d, deferred = deferred + %d, term = 0, update_time = %s "+
 		"WHERE %s",
-		s.Tables.Jobs, s.ByPrimary, o.Status, fmt.Sprintf(s.Once, s.afterMillis(strconv.FormatInt(int64(math.Round(o.Wait*1000)), 10))),
-		o.Retried, o.Deferred, s.NowOnce(), s.ours(ids, o.Term, o.Attempt))
+		s.Tables.Jobs, s.ByPrimary, o.Status, start, o.Retried, o.Deferred, s.NowOnce(), s.ours(ids, o.Term, o.Attempt))
 }
 
 func (Again) doing() string { return "put back jobs" }

@@ -38,6 +38,8 @@ type LineState struct {
 	Gate   *Gate   `json:"gate,omitempty"`    // nil: the holder does not tell that
 	PutOff *PutOff `json:"put_off,omitempty"` // nil: no job is
 
+	KeyRate []KeyWaits `json:"key_rate,omitempty"` // keys that have used up their rate, of which most rows wait; a few of them
+
 	Minutes []MinuteErrors `json:"minutes,omitempty"` // the last ones with errors: their stats may not be written yet
 }
 
@@ -55,8 +57,16 @@ const (
 	HeldByPlaces      = "places"      // other types have all workers that the process may have
 	HeldByRate        = "rate"        // it is used up
 	HeldByKeys        = "keys"        // each of the rows waits for another one of its key
+	HeldByKeyRate     = "key_rate"    // each of the rows waits for its key, and some keys have used up their rate
 	HeldByConnections = "connections" // all of the pool are in use
 )
+
+// KeyWaits says what waits since a key has used up its rate.
+type KeyWaits struct {
+	Key  uint32 `json:"key"`               // see [HashOfKey]
+	Jobs int    `json:"jobs"`              // that wait in memory
+	Next int64  `json:"next_ms,omitempty"` // until the first of them may start, in milliseconds; 0: others that are about to start go first
+}
 
 // PutOff are the jobs whose last run ended before it had begun, see queue_job.Defer.
 type PutOff struct {

@@ -427,6 +427,15 @@ func (s *Store) RunningOfKeys(ctx context.Context, jobType int32, keys []string,
 	return running, conn.Wrap("running jobs of keys", err)
 }
 
+// EarlierOfGroup counts the pending rows of a type and a group that have a smaller id. The read goes along the key index and the group
+// index, through the finished rows of the group too.
+func (s *Store) EarlierOfGroup(ctx context.Context, jobType int32, group string, id uint64) (int, error) {
+	earlier, err := ofGroups(ctx, s, "COUNT(*) AS earlier", jobType, []string{group}, func(args *conn.Arguments) string {
+		return "id + 0 < " + args.ID(id)
+	}, func(a, b int) int { return a + b })
+	return earlier[group], conn.Wrap("earlier jobs of a group", err)
+}
+
 // ofGroups reads a number for each of some groups, from the pending rows of a type for which the condition holds. Rows with a group
 // of their own stand in one index, and rows whose key is their group in another; join makes one number of both.
 func ofGroups[N int | uint64](

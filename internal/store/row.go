@@ -1,11 +1,13 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -32,8 +34,9 @@ type Row struct {
 
 // Extra is what few rows have. It is apart, since a queue has room for many rows.
 type Extra struct {
-	Meta  string // the metadata, as JSON; empty: none
-	Group string // the group of its own; empty: none
+	Meta    string // the metadata, as JSON; empty: none
+	Group   string // the group of its own; empty: none
+	Expires int64  // unix milliseconds from which no run of it starts any more, as its metadata say; 0: none
 }
 
 // String shows it where a row is printed.
@@ -66,6 +69,12 @@ func (r *Row) Metadata() map[string]string {
 	}
 	var meta map[string]string
 	if json.Unmarshal([]byte(r.Extra.Meta), &meta) != nil {
+		return nil
+	}
+	for _, name := range ReservedMeta {
+		delete(meta, name)
+	}
+	if len(meta) == 0 {
 		return nil
 	}
 	return meta
@@ -162,7 +171,7 @@ func (t tally) Scan(value any) error {
 	r := t.row
 	r.Extra = nil
 	if len(texts) > len(n) {
-		r.Extra, texts = &Extra{Meta: texts[len(n)]}, texts[:len(n)]
+		r.Extra, texts = extraOf(texts[len(n)]), texts[:len(n)]
 	}
 	for i, text := range texts {
 		var err error
@@ -224,4 +233,50 @@ func onlyRows(parts []partRow) []Row {
 		rows[i] = parts[i].Row
 	}
 	return rows
+}
+
+// The column params holds 4,096 characters, as the original's does. Longer parameters stand in the column long_params, and params
+// says so. Nothing that looks for jobs reads that column: InnoDB would fetch all pages of it from wherever they are, for each row of
+// each look, even to tell how long it is; and what a look brings would wait in memory until its turn comes.
+const (
+	paramsMax = 4096 // characters
+	// SeeLongParams stands in params if the parameters stand in long_params. It is no JSON, so no such parameters are added.
+	SeeLongParams = "see long_params"
+)
+
+func IsLong(params string) bool {
+	return len(params) > paramsMax && utf8.RuneCountInString(params) > paramsMax
+}
+
+// inColumns returns what the columns params and long_params have of parameters; empty: NULL.
+func InColumns(params string) (short, long string) {
+	if IsLong(params) {
+		return SeeLongParams, params
+	}
+	return params, ""
+}
+
+// wholeParams are the parameters, wherever they stand. If somebody has changed params by hand, they stand there.
+const WholeParams = "CASE WHEN params = '" + SeeLongParams + "' THEN COALESCE(long_params, params) ELSE params END"
+
+// HasLong reports whether the row's parameters are too long for the column params, so Params does not have them:
+// [Store.LongParams] reads them.
+func (r *Row) HasLong() bool { return r.Params == SeeLongParams }
+
+// RunParams are the parameters of a run.
+type RunParams struct {
+	ID       uint64
+	Attempts int32
+	Params   string
+}
+
+// LongParams reads the whole parameters of those rows that are pending and have the term. They cannot change while the rows are
+// marked, see [Store.SetParams]. Fewer than asked: the others are final, gone, or have another term.
+func (s *Store) LongParams(ctx context.Context, ids []uint64, term int64) ([]RunParams, error) {
+	args := s.Arguments()
+	rows, err := conn.Read(ctx, s, conn.Each(func(p *RunParams) []any { return []any{&p.ID, &p.Attempts, conn.Text(&p.Params)} }),
+		s.FromPrimary(fmt.Sprintf(
+			"SELECT id, attempts, %s AS params FROM %s %s WHERE %s AND term = %s AND %s",
+			WholeParams, s.Tables.Jobs, s.ByPrimary, args.In(ids), args.Number(term), pending)), args.List...)
+	return rows, conn.Wrap("read long parameters", err)
 }

@@ -131,9 +131,9 @@ func (s *Store) changeAt(ctx context.Context, act, now string, ids []uint64, con
 }
 
 // Retry makes failed and cancelled rows run once more, from now on and with all their retries. It makes them due now,
-// because their old time may be longer ago than a runner looks back. It returns how many rows it changed, and the ids
-// of the rows that it left as they are because another row has their key as its unique key. Rows that are in another
-// state or not there stay as they are; so a second sending changes nothing.
+// because their old time may be longer ago than a runner looks back, and takes their end away, which may have passed. It
+// returns how many rows it changed, and the ids of the rows that it left as they are because another row has their key as
+// its unique key. Rows that are in another state or not there stay as they are; so a second sending changes nothing.
 //
 // A row whose uniqueness was taken has it again, by the statement that makes it run. Whether another row has the key by then, the unique
 // index decides: Retry looks before, only so that there is seldom an error.
@@ -191,7 +191,7 @@ func (s *Store) retryFree(
 	err = conn.UndoAlone(ctx, s, claim, func() (err error) {
 		changed, err = s.change(ctx, "retry jobs", ids, GivenUp.Condition(), func(args *conn.Arguments) string {
 			return alsoSet(args) +
-				fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, %s, %s", s.NowSecond, withKeyBack, changedAnyway)
+				fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, %s, %s, %s", s.NowSecond, liftsEnd, withKeyBack, changedAnyway)
 		})
 		return err
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,10 +18,12 @@ import (
 //	       ▲                                          │
 //	       └── pending, and unique ◄── Retry ─────────┤ nobody has the key
 //	                                                  └ another row has it: this one stays as it is
+//
+// If the new job says so, it takes the key from a row in flight as well. That row goes on, and runs again without its key if it has to.
 
 // AddUnlessThere inserts one row whose key is unique, and returns its id. If a row of the type has the key as its
-// unique key already, it inserts nothing and returns the id of that row. If the job says so, a final row is not in the
-// way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
+// unique key already, it inserts nothing and returns the id of that row. If the job says so, a final row, or one that waits no more, is not in
+// the way: AddUnlessThere takes the uniqueness from it. If another transaction is about to commit a row with the key,
 // AddUnlessThere waits for the end of that transaction. For the database it is no error that the row is there, so the
 // caller's transaction goes on. Sent again, it returns the id of the row that the first sending added.
 //
@@ -37,7 +40,7 @@ func (s *Store) AddUnlessThere(ctx context.Context, job *NewJob, created int64) 
 }
 
 func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) (id uint64, there bool, err error) {
-	if job.OrFinal {
+	if job.Takes != TakesNone {
 		// This read locks nothing. With a locking read, two callers would both lock the index entry of the key, and then
 		// neither could take the uniqueness. The read may be out of date; what follows does not rely on it.
 		if err := s.freeKey(ctx, job); err != nil {
@@ -50,15 +53,15 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) 
 		if err != nil || !there {
 			return id, false, err
 		}
-		found, err := s.ownerOfKey(ctx, job, s.LockingRead)
+		found, err := s.ownerOfKey(ctx, job, s.lockOwners(job.Takes))
 		switch {
 		case err != nil:
 			return 0, false, err
 		case len(found) == 0:
-		case !job.OrFinal || found[0].pending:
+		case !found[0].givesTo(job):
 			return found[0].id, true, nil
 		default:
-			if err := s.takeKeys(ctx, found[0].id); err != nil {
+			if err := s.takeKeys(ctx, job.Takes, found[0].id); err != nil {
 				return 0, false, err
 			}
 		}
@@ -68,28 +71,42 @@ func (s *Store) addUnlessThere(ctx context.Context, job *NewJob, created int64) 
 	return id, false, err
 }
 
-// freeKey takes the uniqueness of the job's key from the row that has it, if that row is final.
+// freeKey takes the uniqueness of the job's key from the row that has it, if that row is not in the way.
 func (s *Store) freeKey(ctx context.Context, job *NewJob) error {
 	found, err := s.ownerOfKey(ctx, job, "")
-	if err != nil || len(found) == 0 || found[0].pending {
+	if err != nil || len(found) == 0 || !found[0].givesTo(job) {
 		return err
 	}
-	return s.takeKeys(ctx, found[0].id)
+	return s.takeKeys(ctx, job.Takes, found[0].id)
 }
+
+// Takes says from which rows a new job takes a unique key.
+type Takes int8
+
+const (
+	TakesNone    Takes = iota
+	TakesFinal         // from a row that is done, failed or cancelled
+	TakesStarted       // from a row that waits no more: it is in flight, or final
+)
 
 // keyOwner is the row that has a key as its unique key.
 type keyOwner struct {
-	id      uint64
-	pending bool
+	id uint64
+	at Takes // whoever takes at least so much may have its key; TakesNone: it waits
 }
+
+// ownerAt is a keyOwner's at.
+var ownerAt = fmt.Sprintf("CASE WHEN %s THEN %d WHEN %s THEN %d ELSE %d END", waiting, TakesNone, pending, TakesStarted, TakesFinal)
+
+func (o *keyOwner) givesTo(job *NewJob) bool { return o.at != TakesNone && job.Takes >= o.at }
 
 // ownerOfKey finds the row that has the job's key as its unique key; none: no row has it. A locking read sees what is
 // committed, even if the transaction's own snapshot of the table is older.
 func (s *Store) ownerOfKey(ctx context.Context, job *NewJob, locking string) ([]keyOwner, error) {
 	args := s.Arguments()
-	found, err := conn.Read(ctx, s, conn.Each(func(b *keyOwner) []any { return []any{&b.id, &b.pending} }),
-		s.FromPrimary(fmt.Sprintf("SELECT id, CASE WHEN %s THEN 1 ELSE 0 END AS pending FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
-			pending, s.Tables.Jobs, s.ByKey, args.Value(job.Key), args.Value(job.JobType), locking)), args.List...)
+	found, err := conn.Read(ctx, s, conn.Each(func(b *keyOwner) []any { return []any{&b.id, &b.at} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, %s AS stage FROM %s %s WHERE job_key = %s AND unique_in = %s%s",
+			ownerAt, s.Tables.Jobs, s.ByKey, args.Value(job.Key), args.Value(job.JobType), locking)), args.List...)
 	return found, conn.Wrap("find the job of the key", err)
 }
 
@@ -110,14 +127,26 @@ var (
 	changedAnyway = fmt.Sprintf("changes = %s + 1", ownChanges)
 )
 
-// takeKeys takes the uniqueness of their keys from final rows, which remember it. A row keeps it if another caller took it, or the row is
-// gone or pending again.
-func (s *Store) takeKeys(ctx context.Context, ids ...uint64) error {
-	args := s.Arguments()
+// lockOwners is the end of a SELECT of keyOwners. A job that takes keys from started rows stands for what the caller's transaction changes: the row
+// that waits must not start before the commit, or its run would not see that.
+func (s *Store) lockOwners(takes Takes) string {
+	if takes == TakesStarted {
+		return s.HoldingRead
+	}
+	return s.LockingRead
+}
+
+// takeKeys takes the uniqueness of their keys from final rows, or from rows that wait no more, which remember it. A row keeps it if another
+// caller took it, or the row is gone or pending again, or waits again.
+func (s *Store) takeKeys(ctx context.Context, takes Takes, ids ...uint64) error {
+	args, inTheWay := s.Arguments(), pending
+	if takes == TakesStarted {
+		inTheWay = "(" + waiting + ")"
+	}
 	_, err := conn.Exec(ctx, s,
-		fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.Tables.Jobs, s.ByPrimary, withoutKey, args.In(ids), pending),
+		fmt.Sprintf("UPDATE %s %s SET %s WHERE %s AND unique_in IS NOT NULL AND NOT %s", s.Tables.Jobs, s.ByPrimary, withoutKey, args.In(ids), inTheWay),
 		args.List...)
-	return conn.Wrap("take the key from a job that is done", err)
+	return conn.Wrap("take the key from another job", err)
 }
 
 // AddedJob is what has become of a row that may have been there.
@@ -164,7 +193,8 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	if ids != nil {
 		return added, nil
 	}
-	owners, err := s.ownersOfKeys(ctx, jobs, s.LockingRead)
+	takes := slices.MaxFunc(jobs, func(a, b NewJob) int { return cmp.Compare(a.Takes, b.Takes) }).Takes
+	owners, err := s.ownersOfKeys(ctx, jobs, s.lockOwners(takes))
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +205,8 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	inserted := ours(bearing)
 	for i := range jobs {
 		job := &jobs[i]
-		one := AddedJob{ID: bearing[i], There: !inserted[i]}
-		if final := !owners[uniqueKeyOf(job)].pending; one.There && (one.ID == 0 || final && job.OrFinal) {
+		one, owner := AddedJob{ID: bearing[i], There: !inserted[i]}, owners[uniqueKeyOf(job)]
+		if one.There && (one.ID == 0 || owner.givesTo(job)) {
 			one.ID, one.There, err = s.AddUnlessThere(ctx, job, created)
 		}
 		if err != nil {
@@ -187,28 +217,28 @@ func (s *Store) addSomeUnlessThere(ctx context.Context, jobs []NewJob, created i
 	return added, nil
 }
 
-// freeKeys takes the uniqueness of the jobs' keys from final rows, as far as the jobs say so.
+// freeKeys takes the uniqueness of the jobs' keys from rows that are not in their way.
 func (s *Store) freeKeys(ctx context.Context, jobs []NewJob) error {
-	var orFinal []NewJob
-	for _, job := range jobs {
-		if job.OrFinal {
-			orFinal = append(orFinal, job)
+	for _, takes := range []Takes{TakesFinal, TakesStarted} {
+		theirs := slices.DeleteFunc(slices.Clone(jobs), func(job NewJob) bool { return job.Takes != takes })
+		if len(theirs) == 0 {
+			continue
+		}
+		owners, err := s.ownersOfKeys(ctx, theirs, "")
+		var free []uint64
+		for _, o := range owners {
+			if o.givesTo(&theirs[0]) {
+				free = append(free, o.id)
+			}
+		}
+		if err == nil && len(free) > 0 {
+			err = s.InSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, takes, SortedIDs(free)...) })
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if len(orFinal) == 0 {
-		return nil
-	}
-	owners, err := s.ownersOfKeys(ctx, orFinal, "")
-	var final []uint64
-	for _, b := range owners {
-		if !b.pending {
-			final = append(final, b.id)
-		}
-	}
-	if err != nil || len(final) == 0 {
-		return err
-	}
-	return s.InSpiteOfDeadlocks(func() error { return s.takeKeys(ctx, SortedIDs(final)...) })
+	return nil
 }
 
 // uniqueKey is a key among the rows of a type.
@@ -262,13 +292,13 @@ func (s *Store) someOwnersOfKeys(ctx context.Context, jobs []NewJob, ofOneType b
 	}
 	found, err := conn.Read(ctx, s, conn.Each(func(k *keyed) []any {
 		k.jobType = jobs[0].JobType
-		if into := []any{&k.key, &k.id, &k.pending}; ofOneType {
+		if into := []any{&k.key, &k.id, &k.at}; ofOneType {
 			return into
 		} else {
 			return append(into, &k.jobType)
 		}
-	}), s.FromPrimary(fmt.Sprintf("SELECT job_key, id, CASE WHEN %s THEN 1 ELSE 0 END AS pending%s FROM %s %s WHERE %s%s",
-		pending, column, s.Tables.Jobs, s.ByKey, where, locking)), args.List...)
+	}), s.FromPrimary(fmt.Sprintf("SELECT job_key, id, %s AS stage%s FROM %s %s WHERE %s%s",
+		ownerAt, column, s.Tables.Jobs, s.ByKey, where, locking)), args.List...)
 	for _, k := range found {
 		owners[k.uniqueKey] = k.keyOwner
 	}

@@ -15,6 +15,7 @@
 //	                      Operations   on many jobs                           …_act_tab       async_job_tab, …_act_tab
 //	                      Connections  are they closed all the time?          the pool        the log
 //	   one for all:       Rollup       minutes of history become hours        …_stat_tab      …_stat_tab, …_lease_log_tab
+//	                      Timetable    a job for each time of a row           …_schedule_tab  async_job_tab, …_schedule_tab
 //	   one for its types: Pruner       what is old is deleted (walk, pacing)  async_job_tab   async_job_tab, …_log_tab
 //	   the holder:        Schedule     a job for each time (of shard 0)       …_type_tab      async_job_tab, …_type_tab
 //

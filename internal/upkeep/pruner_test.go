@@ -48,6 +48,8 @@ func (g *growing) List(_ context.Context, f record.Filter, _ int) (rows []record
 
 func (g *growing) AttemptsOf(context.Context, []uint64) ([]store.Attempt, error) { return nil, nil }
 
+func (g *growing) StepsAndLogsOf(context.Context, []uint64) ([]store.Step, error) { return nil, nil }
+
 func (g *growing) FindOld(_ context.Context, old record.Old, after uint64, limit int) (page record.OldPage, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -40,15 +40,16 @@ type Schedule struct {
 	*Base
 	table  Schedules
 	cfg    *queue_job.Config
-	params string
+	params func(key string) (string, error)
 	doubt  doubt
 	wrote  *store.Schedule // as the table had it before the last turn that wrote something; nil: the turn before wrote nothing
 
 	next, seen int64 // when to look at the table again, and the clock when it was last asked, in unix milliseconds
 }
 
-// NewSchedule returns the schedule of a type, whose jobs have these parameters. Its base needs no instance.
-func NewSchedule(b *Base, table Schedules, cfg *queue_job.Config, params string) *Schedule {
+// NewSchedule returns the schedule of a type. The function says which parameters, as they are stored, the job with a key has. Its base needs no
+// instance.
+func NewSchedule(b *Base, table Schedules, cfg *queue_job.Config, params func(key string) (string, error)) *Schedule {
 	return &Schedule{Base: b, table: table, cfg: cfg, params: params}
 }
 
@@ -112,12 +113,12 @@ func (s *Schedule) Add(ctx context.Context, lease Lease) (next int64, err error)
 	case known.Paused:
 		return now + scheduleLooks.Milliseconds(), nil
 	}
-	p, err := planSchedule(s.cfg.Schedule, known.Until, now/1000, s.cfg.ScheduleCatchUp)
+	p, err := planSchedule(s.cfg.Schedule, known.Until, now/1000, now/1000, s.cfg.ScheduleCatchUp)
 	if err != nil {
 		return 0, err
 	}
 	if p.missed > 0 {
-		s.Log.Warn(s.About, missedText(p.missed, min(p.missed, max(0, s.cfg.ScheduleCatchUp))))
+		s.Log.Warn(s.About, missedText(p.missed, min(p.missed, max(0, s.cfg.ScheduleCatchUp)), "ScheduleCatchUp"))
 	}
 	for _, at := range p.times {
 		if !lease.Trusted() {
@@ -149,7 +150,11 @@ func (s *Schedule) Add(ctx context.Context, lease Lease) (next int64, err error)
 // must not be noted as reached, or another holder has got past it.
 func (s *Schedule) addScheduled(ctx context.Context, at int64) (has bool, err error) {
 	key := fmt.Sprintf("cron-%d", at)
-	has, err = s.table.AddScheduled(ctx, s.cfg.JobType, at, key, s.params)
+	params, err := s.params(key)
+	if err != nil {
+		return false, err
+	}
+	has, err = s.table.AddScheduled(ctx, s.cfg.JobType, at, key, params)
 	if err == nil && !has {
 		has, err = s.table.HasScheduled(ctx, s.cfg.JobType, key)
 	}
@@ -164,28 +169,37 @@ type doubt struct {
 	told    bool
 }
 
-// mend has the schedule go on from where the doubt began, after scheduleDoubt. A time that lies ahead was noted while the database's clock
-// was ahead, or that clock is behind now. Only in the first case may times come anew: in the other, their jobs may have run and
-// been deleted. So this process's own clock must say that the time lies ahead, too.
+// about says whether a schedule that has reached a time is to go on from where the doubt began, after scheduleDoubt, and what the log is to
+// hear. A time that lies ahead was noted while the database's clock was ahead, or that clock is behind now. Only in the first case may times
+// come anew: in the other, their jobs may have run and been deleted. So this process's own clock must say that the time lies ahead, too.
+func (d *doubt) about(reached, now int64) (mends bool, news string) {
+	if d.reached != reached {
+		*d = doubt{reached: reached, from: now, since: time.Now()}
+	}
+	if time.Since(d.since) < scheduleDoubt {
+		return false, ""
+	}
+	mends = time.Now().Unix() < reached
+	if d.told {
+		return mends, ""
+	}
+	d.told = true
+	utc := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
+	text := "the database's clock was ahead when that was noted, and the schedule goes on from now"
+	if !mends {
+		text = "the database's clock seems to be behind, and no job is added until it is set right"
+	}
+	return mends, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s",
+		utc(reached), utc(now), utc(time.Now().Unix()), text)
+}
+
+// mend has the schedule go on after a doubt that has proved right.
 func (s *Schedule) mend(ctx context.Context, reached, now int64) error {
-	if s.doubt.reached != reached {
-		s.doubt = doubt{reached: reached, from: now / 1000, since: time.Now()}
+	mends, news := s.doubt.about(reached, now/1000)
+	if news != "" {
+		s.Log.Error(s.About, news)
 	}
-	if time.Since(s.doubt.since) < scheduleDoubt {
-		return nil
-	}
-	mended := time.Now().Unix() < reached
-	if !s.doubt.told {
-		s.doubt.told = true
-		utc := func(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
-		text := "the database's clock was ahead when that was noted, and the schedule goes on from now"
-		if !mended {
-			text = "the database's clock seems to be behind, and no job is added until it is set right"
-		}
-		s.Log.Error(s.About, fmt.Sprintf("the schedule is noted as done up to %s; the database's clock says %s, and this process's %s: %s",
-			utc(reached), utc(now/1000), utc(time.Now().Unix()), text))
-	}
-	if !mended {
+	if !mends {
 		return nil
 	}
 	return s.table.MendSchedule(ctx, s.cfg.JobType, reached, s.doubt.from)
@@ -202,14 +216,14 @@ func liesAhead(s queue_job.Schedule, reached, now int64) (bool, error) {
 	return next > 0 && next+ahead < reached, err
 }
 
-func missedText(missed, caughtUp int) string {
+func missedText(missed, caughtUp int, by string) string {
 	if missed == 1 && caughtUp == 1 {
-		return "a time of the schedule has passed without a run; it is caught up (ScheduleCatchUp)"
+		return "a time of the schedule has passed without a run; it is caught up (" + by + ")"
 	}
 	if missed == 1 {
-		return "a time of the schedule has passed without a run; it is not caught up (ScheduleCatchUp)"
+		return "a time of the schedule has passed without a run; it is not caught up (" + by + ")"
 	}
-	return fmt.Sprintf("%d times of the schedule have passed without a run; %d of them caught up (ScheduleCatchUp)", missed, caughtUp)
+	return fmt.Sprintf("%d times of the schedule have passed without a run; %d of them caught up (%s)", missed, caughtUp, by)
 }
 
 // inWords is the text by which a change of the schedule is noticed.
@@ -242,8 +256,8 @@ type schedulePlan struct {
 }
 
 // planSchedule says which times after a moment get their jobs now: the times that are about to come, and the latest few that
-// have passed.
-func planSchedule(s queue_job.Schedule, after, now int64, catchUp int) (p schedulePlan, err error) {
+// have passed: those up to a moment, which is now or lies before. Those from there on get theirs, too.
+func planSchedule(s queue_job.Schedule, after, passed, now int64, catchUp int) (p schedulePlan, err error) {
 	p.until = after
 	for range scheduleTimes {
 		at, err := nextTime(s, p.until)
@@ -253,7 +267,7 @@ func planSchedule(s queue_job.Schedule, after, now int64, catchUp int) (p schedu
 		case at > now+int64(scheduleAhead/time.Second):
 			p.next = at
 			return p, nil
-		case at <= now:
+		case at <= passed:
 			p.missed++
 			if len(p.times) == max(0, catchUp) {
 				p.times = append(p.times[:0], p.times[min(1, len(p.times)):]...)

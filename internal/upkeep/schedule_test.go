@@ -74,7 +74,7 @@ func TestTimesGetTheirJobsShortlyBeforeAndThoseThatHavePassedOnlyTheLatest(t *te
 		{"the database's clock was set back", each(60), 3600, 60, 1, schedulePlan{nil, 3600, 0, 3660}},
 		{"so many have passed that it takes two turns", each(1), 0, 1_500_000, 2, schedulePlan{nil, 1_000_000, 1_000_000, 1_000_000}},
 	} {
-		got, err := planSchedule(c.schedule, c.after, c.now, c.catchUp)
+		got, err := planSchedule(c.schedule, c.after, c.now, c.now, c.catchUp)
 		if err != nil || !slices.Equal(got.times, c.want.times) || fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %+v, %v, want %+v", c.what, got, err, c.want)
 		}
@@ -83,7 +83,7 @@ func TestTimesGetTheirJobsShortlyBeforeAndThoseThatHavePassedOnlyTheLatest(t *te
 
 func TestAScheduleThatDoesNotGoOnIsAnError(t *testing.T) {
 	for what, s := range map[string]interface{ Next(time.Time) time.Time }{"stands": stuck{0}, "goes back": stuck{-time.Hour}, "panics": panicking{}} {
-		if _, err := planSchedule(s, 600, 700, 1); err == nil || !strings.HasPrefix(err.Error(), "schedule: ") {
+		if _, err := planSchedule(s, 600, 700, 700, 1); err == nil || !strings.HasPrefix(err.Error(), "schedule: ") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestMissedTimesAreToldInWholeSentences(t *testing.T) {
 		{1, 0, "a time of the schedule has passed without a run; it is not caught up (ScheduleCatchUp)"},
 		{5, 1, "5 times of the schedule have passed without a run; 1 of them caught up (ScheduleCatchUp)"},
 	} {
-		if got := missedText(c.missed, c.caughtUp); got != c.want {
+		if got := missedText(c.missed, c.caughtUp, "ScheduleCatchUp"); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
@@ -190,7 +190,7 @@ func scheduleFor(t *testing.T, k *kept, s queue_job.Schedule, length time.Durati
 	for _, do := range then {
 		go do(set)
 	}
-	NewSchedule(b, k, &queue_job.Config{Schedule: s, ScheduleCatchUp: 100}, "{}").Under(&turnTaken{}).Run(ctx)
+	NewSchedule(b, k, &queue_job.Config{Schedule: s, ScheduleCatchUp: 100}, noParams).Under(&turnTaken{}).Run(ctx)
 	synctest.Wait()
 	return log
 }
@@ -330,10 +330,12 @@ func TestAScheduleEndsWithItsLastTimeAndWithItsLease(t *testing.T) {
 			lease.lost.Store(c.lost == 0)
 			time.AfterFunc(c.lost, func() { lease.lost.Store(true) })
 			began := time.Now()
-			NewSchedule(b, k, &queue_job.Config{Schedule: c.schedule}, "{}").Under(lease).Run(t.Context())
+			NewSchedule(b, k, &queue_job.Config{Schedule: c.schedule}, noParams).Under(lease).Run(t.Context())
 			if took := time.Since(began); took < c.takes || took > c.takes+2*time.Second || k.added() < c.added || k.added() > c.added+1 {
 				t.Errorf("%s: it ended after %v, with %d jobs", what, took, k.added())
 			}
 		})
 	}
 }
+
+func noParams(string) (string, error) { return "{}", nil }

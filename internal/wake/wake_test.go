@@ -42,3 +42,29 @@ func TestWhoHasEndedListeningIsNotWoken(t *testing.T) {
 		t.Fatal("still listening")
 	}
 }
+
+func TestAnEndIsToldToThoseWhoListenAndToNobodyElse(t *testing.T) {
+	var one, two []uint64
+	endOne := OnEnd(func(ids []uint64) { one = append(one, ids...) })
+	endTwo := OnEnd(func(ids []uint64) { two = append(two, ids...) })
+	Ended([]uint64{1, 2})
+	endOne()
+	endOne()
+	Ended([]uint64{3})
+	endTwo()
+	Ended([]uint64{4})
+	if len(one) != 2 || len(two) != 3 || len(hearers) != 0 {
+		t.Fatalf("heard %v and %v, and %d still listen", one, two, len(hearers))
+	}
+}
+
+func TestAPutScheduleWakesThoseWhoListenForItAndNobodyElse(t *testing.T) {
+	puts, end := ListenForPuts()
+	defer end()
+	added, endAdded := Listen()
+	defer endAdded()
+	Put()
+	if !heard(puts) || heard(added) {
+		t.Fatal("a put is not told to those who listen for it, or to others, too")
+	}
+}

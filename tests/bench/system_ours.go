@@ -10,6 +10,7 @@ import (
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
+	"github.com/create-info/persistent-queue/aesgcm"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -42,7 +43,11 @@ func openTables(ctx context.Context, dialect dialect, address string) (*database
 			return nil, nil, errors.Join(err, closed(d))
 		}
 	}
-	jobs, err := queue_job.Open(d.DB)
+	var options []queue_job.OpenOption
+	if codec := encrypting(); codec != nil {
+		options = append(options, queue_job.WithCodec(codec))
+	}
+	jobs, err := queue_job.Open(d.DB, options...)
 	if err != nil {
 		return nil, nil, errors.Join(err, closed(d))
 	}
@@ -82,7 +87,11 @@ func (s *oursSystem) work(ctx context.Context, staff staff, _ func(error)) (stop
 			HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error { return staff.handle(ctx, oursTask{job}) },
 		})
 	}
-	runner, err := persistent_queue.New(configs, logger.QueueLog{Slog: errorsOnly()})
+	var options []persistent_queue.Option
+	if codec := encrypting(); codec != nil {
+		options = append(options, persistent_queue.WithCodec(codec))
+	}
+	runner, err := persistent_queue.New(configs, logger.QueueLog{Slog: errorsOnly()}, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +103,19 @@ func (s *oursSystem) work(ctx context.Context, staff staff, _ func(error)) (stop
 		defer cancel()
 		return runner.Stop(ctx)
 	}, nil
+}
+
+// encrypting is a codec that encrypts all parameters, if the environment asks for that; nil: it does not. The processes that this one starts have
+// the same environment.
+func encrypting() *aesgcm.Codec {
+	if os.Getenv("PQ_BENCH_AESGCM") == "" {
+		return nil
+	}
+	codec, err := aesgcm.New(aesgcm.Key{ID: "bench", Secret: make([]byte, 32)})
+	if err != nil {
+		panic(err)
+	}
+	return codec
 }
 
 type oursTask struct{ *queue_job.Job }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -37,8 +38,9 @@ func (r *round) latency(ctx context.Context, perSecond int) error {
 	if err != nil {
 		return err
 	}
-	// What happens at the start (leases, first looks) is no latency.
-	if err := wait(ctx, 2*time.Second); err != nil {
+	// What happens at the start (leases, first looks) is no latency. While nothing comes, a queue looks ten times a second, in step with its start. The
+	// producer begins at whatever moment between two looks: otherwise, its first ten jobs would come early or late by the same luck in each round.
+	if err := wait(ctx, 2*time.Second+rand.N(100*time.Millisecond)); err != nil {
 		return errors.Join(err, stop())
 	}
 	took, err := r.produceElsewhere(ctx, jobs, perSecond)

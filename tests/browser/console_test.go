@@ -24,6 +24,7 @@ import (
 
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/operate"
@@ -87,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	if w.jobs, err = queue_job.Open(db); err != nil {
+	if w.jobs, err = queue_job.Open(db, queue_job.WithCron(cron.Parse)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.jobs.Pause(t.Context(), db, paused); err != nil { // before there is a holder, who would hear of it within a second only
@@ -127,10 +128,43 @@ func newWorld(t *testing.T) *world {
 	w.waits = add(paused, map[string]any{"password": "secret", "amount": 12345678901234567})
 	w.runs = add(long, strings.Repeat("long ", 300))
 	w.left = add(unknown, nil)
+	w.schedule(t)
 	if _, err := operate.Begin(queue_job.WithActor(t.Context(), smuggled[0], all), w.jobs, db, operate.Change{Verb: operate.SetPriority, Priority: queue_job.PriorityHigh, Filter: queue_job.Filter{JobTypes: []int32{paused}}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// nightly is a schedule.
+const nightly = "tenant-7/nightly"
+
+// schedule puts schedules: some whose last job has failed, one that is paused, one whose time has passed.
+func (w *world) schedule(t *testing.T) {
+	t.Helper()
+	names := []string{nightly, "tenant-7/hourly", "paused", "passed", "deleted"}
+	for _, text := range smuggled {
+		if len(text) < 90 && !strings.Contains(text, "\u2028") {
+			names = append(names, text)
+		}
+	}
+	for i, name := range names {
+		times := []string{"CRON_TZ=Europe/Berlin 30 4 * * *", "@hourly", "*/5 8-18 * * 1-5"}[i%3]
+		err := w.jobs.PutSchedule(t.Context(), w.db, name, times, queue_job.AddModelJob{JobType: []int32{mails, paused, unknown}[i%3], JobParams: smuggled, Meta: map[string]string{smuggled[0]: smuggled[1]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.jobs.PauseSchedule(t.Context(), w.db, "paused"); err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range []string{
+		fmt.Sprintf("last_at = %d, last_job = %d WHERE name <> 'paused'", time.Now().Add(-time.Hour).Unix(), w.failed),
+		fmt.Sprintf("next_at = %d, put_at = 1 WHERE name = 'passed'", time.Now().Add(-time.Hour).Unix()),
+	} {
+		if _, err := w.db.ExecContext(t.Context(), "UPDATE async_job_schedule_tab SET "+set); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // remember writes a history of some hours.
@@ -211,7 +245,7 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "health": false, "retention": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
+	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "schedules?prefix=tenant": false, "schedule?name=" + url.QueryEscape(nightly): false, "schedule?name=paused": false, "schedule?name=passed": false, "schedule?name=" + url.QueryEscape(smuggled[1]): false, "schedule": true, "health": false, "retention": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
 		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.later, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false
@@ -343,6 +377,10 @@ func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
 				{"types/1", "", "Pause on all instances", "paused"},
 				{"types/1", "", "Resume", "goes on"},
 				{"types/1", "", "Hand over", "asked"},
+				{"schedule?name=" + url.QueryEscape(nightly), "", "Pause the schedule", "paused"},
+				{"schedule?name=" + url.QueryEscape(nightly), "", "Resume the schedule", "goes on"},
+				{"schedule?name=" + url.QueryEscape(nightly), "", "Run it now", "due now"},
+				{"schedule?name=deleted", "Delete the schedule", "Delete it for good", "deleted"},
 				{fmt.Sprintf("jobs/%d", w.failed), "", "Retry", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.failsToo), "Retry it with other parameters", "Retry with these", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.retried), "", "Run now", "due now"},

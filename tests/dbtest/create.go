@@ -14,9 +14,8 @@ import (
 
 var databases atomic.Int64
 
-// emptied has databases that tests have left, for other tests: to make one with its tables, and to drop it, costs a server up to
-// a tenth of a second of CPU. A database of MySQL or MariaDB keeps its tables; a database of PostgreSQL has none. If a package does
-// not call [Run], each test gets a new database.
+// emptied has databases that tests have left, with the tables as [schema.Migrate] makes them and no rows: to make one, and to drop it,
+// costs a server up to a tenth of a second of CPU. If a package does not call [Run], each test gets a new database.
 var emptied struct {
 	sync.Mutex
 	kept  bool
@@ -97,27 +96,19 @@ const (
 	tables  contents = true
 )
 
-// reused says whether a database of this kind, once it is emptied, is good for a test that wants these contents.
-func (k kind) reused(want contents) bool {
-	switch k.name {
-	case "PostgreSQL":
-		return true // the tables are made anew
-	case "MySQL", "MariaDB":
-		return want == tables
-	}
-	return false
-}
-
-// create makes an empty database, or takes one that was emptied.
-func create(k kind, admin *sql.DB, want contents) (name string, err error) {
-	if k.reused(want) {
+// create makes a database, or takes one that was emptied.
+func create(k kind, admin *sql.DB, want contents) (name string, has contents, err error) {
+	if want == tables || k.name == "PostgreSQL" { // it takes all out of a database at once
 		if name := anEmptied(k); name != "" {
-			return name, nil
+			if want == nothing {
+				err = stripPostgres(k, name)
+			}
+			return name, want, err
 		}
 	}
 	name = fmt.Sprintf("pq_test_%d_%d", os.Getpid(), databases.Add(1))
 	_, err = admin.Exec("CREATE DATABASE " + name)
-	return name, err
+	return name, nothing, err
 }
 
 func anEmptied(k kind) (name string) {
@@ -132,7 +123,7 @@ func anEmptied(k kind) (name string) {
 
 // takeAway drops a database, or empties it for the next test.
 func takeAway(k kind, admin *sql.DB, name, dsn string) error {
-	if !emptied.kept || !k.reused(tables) {
+	if !emptied.kept || k.name == "TiDB" {
 		return drop(k, admin, name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -2,7 +2,9 @@
 package dbtest
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,17 +49,8 @@ var (
 // a command of its own.
 func Each(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	onSQLite(t, migrated(test))
-	on(t, servers, tables, migrated(test))
-}
-
-func migrated(test func(*testing.T, Database)) func(*testing.T, Database) {
-	return func(t *testing.T, d Database) {
-		if err := schema.Migrate(t.Context(), d.DB); err != nil {
-			t.Fatal(err)
-		}
-		test(t, d)
-	}
+	onSQLite(t, tables, test)
+	EachServer(t, test)
 }
 
 // EachInTurn is Each, one database after the other: for tests that measure what the whole process shares.
@@ -81,48 +74,66 @@ func parallel(t *testing.T) {
 // EachEmpty is Each without the tables.
 func EachEmpty(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	onSQLite(t, test)
+	onSQLite(t, nothing, test)
 	Servers(t, test)
 }
 
 // SQLite is Each without the servers.
 func SQLite(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
-	onSQLite(t, migrated(test))
+	onSQLite(t, tables, test)
 }
 
-func onSQLite(t *testing.T, test func(t *testing.T, d Database)) {
+func onSQLite(t *testing.T, want contents, test func(t *testing.T, d Database)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		parallel(t)
-		test(t, sqlite(t))
+		test(t, sqlite(t, want))
 	})
 }
 
-// Servers is EachEmpty without SQLite: for what only a server does.
+// EachServer is Each without SQLite: for what only a server does.
+func EachServer(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, servers, tables, test)
+}
+
+// Servers is EachEmpty without SQLite.
 func Servers(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, servers, nothing, test)
 }
 
-// ServersAtOnce is Servers for a test that is parallel itself: the databases run side by side, and in its place. So all of them
+// ServersAtOnce is EachServer for a test that is parallel itself: the databases run side by side, and in its place. So all of them
 // together count as one test of -parallel.
 func ServersAtOnce(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, k := range servers {
-		all.Go(func() { t.Run(k.name, func(t *testing.T) { onServer(t, k, nothing, test) }) })
+		all.Go(func() { t.Run(k.name, func(t *testing.T) { onServer(t, k, tables, test) }) })
 	}
 	all.Wait()
 }
 
-// MySQLs is Servers without PostgreSQL: for what MySQL and MariaDB alone have, and TiDB, which is like them.
+// EachMySQL is EachServer without PostgreSQL: for what MySQL and MariaDB alone have, and TiDB, which is like them.
+func EachMySQL(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, mysqls, tables, test)
+}
+
+// MySQLs is EachMySQL without the tables.
 func MySQLs(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, mysqls, nothing, test)
 }
 
-// PostgreSQL is Servers without MySQL and those like it.
+// EachPostgreSQL is EachServer without MySQL and those like it.
+func EachPostgreSQL(t *testing.T, test func(t *testing.T, d Database)) {
+	t.Helper()
+	on(t, postgres, tables, test)
+}
+
+// PostgreSQL is EachPostgreSQL without the tables.
 func PostgreSQL(t *testing.T, test func(t *testing.T, d Database)) {
 	t.Helper()
 	on(t, postgres, nothing, test)
@@ -155,19 +166,49 @@ func onServer(t *testing.T, k kind, want contents, test func(t *testing.T, d Dat
 	}
 }
 
-func sqlite(t *testing.T) Database {
-	dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate"
-	return Database{"SQLite", "sqlite", dsn, Open(t, "sqlite", dsn)}
+func sqlite(t *testing.T, want contents) Database {
+	file := filepath.Join(t.TempDir(), "test.db")
+	if want == tables {
+		withTables, err := sqliteFile()
+		if err == nil {
+			err = os.WriteFile(file, withTables, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Database{"SQLite", "sqlite", sqliteDSN(file), Open(t, "sqlite", sqliteDSN(file))}
 }
 
-// server makes a database of its own on the server, and takes it away after the test. If the test wants tables, they may be there
-// already.
+func sqliteDSN(file string) string {
+	return "file:" + file + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate"
+}
+
+// sqliteFile is a database that has the tables. It is made once, and each test gets a copy.
+var sqliteFile = sync.OnceValues(func() (withTables []byte, err error) {
+	dir, err := os.MkdirTemp("", "persistent-queue-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "tables.db")
+	db, err := sql.Open("sqlite", sqliteDSN(file))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(schema.Migrate(context.Background(), db), db.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file) // whoever closes it last brings the log into it
+})
+
+// server makes a database of its own on the server, and takes it away after the test.
 func server(t *testing.T, k kind, want contents) Database {
 	admin, err := admins.of(k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name, err := create(k, admin, want)
+	name, has, err := create(k, admin, want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +221,18 @@ func server(t *testing.T, k kind, want contents) Database {
 			t.Error(err)
 		}
 	})
-	return Database{k.name, k.driver, dsn, Open(t, k.driver, dsn)}
+	db := Open(t, k.driver, dsn)
+	if want == tables && has == nothing {
+		if err := schema.Migrate(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+		if k.driver == "pgx" {
+			if err := noteMade(t.Context(), db, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return Database{k.name, k.driver, dsn, db}
 }
 
 func nameOf(version string) string {

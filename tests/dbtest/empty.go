@@ -15,37 +15,6 @@ import (
 	"github.com/create-info/persistent-queue/schema"
 )
 
-// endSessions ends the sessions in a database of PostgreSQL. A session may take a moment to end.
-const endSessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
-
-// emptyPostgres takes everything out of a database of PostgreSQL that a test may have put there: schemas and settings.
-func emptyPostgres(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (reusable bool, err error) {
-	for {
-		ended, err := admin.ExecContext(ctx, endSessions, name)
-		if err != nil {
-			return false, err
-		}
-		if n, err := ended.RowsAffected(); err != nil || n == 0 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	db, err := sql.Open(k.driver, dsn)
-	if err != nil {
-		return false, err
-	}
-	defer db.Close()
-	_, err = db.ExecContext(ctx, `DO $$ DECLARE s record; BEGIN
-		FOR s IN SELECT nspname AS name FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
-			EXECUTE format('DROP SCHEMA %I CASCADE', s.name);
-		END LOOP;
-		CREATE SCHEMA public;
-		GRANT ALL ON SCHEMA public TO public;
-		EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
-	END $$`)
-	return err == nil, err
-}
-
 // emptyMySQL takes the rows out of a database of MySQL or MariaDB, if a test has left nothing else in it than the tables as
 // [schema.Migrate] makes them. What a session of the test still does there would reach the next test: if sessions are left, the
 // database is not for others.
@@ -65,6 +34,15 @@ func emptyMySQL(ctx context.Context, k kind, admin *sql.DB, name, dsn string) (r
 	found, err := shapeOfMySQL(ctx, db)
 	if err != nil {
 		return false, err
+	}
+	for object, text := range found {
+		if _, ours := fresh[object]; ours || !strings.Contains(text, "CREATE TABLE") {
+			continue
+		}
+		if _, err := db.ExecContext(ctx, "DROP TABLE `"+object+"`"); err != nil {
+			return false, nil // another one refers to it
+		}
+		delete(found, object)
 	}
 	if !maps.EqualFunc(found, fresh, func(a, b string) bool { return nextID.ReplaceAllString(a, "") == b }) {
 		return false, nil
@@ -129,7 +107,7 @@ func freshMySQL(ctx context.Context, k kind, admin *sql.DB, dsn string) (shape m
 	if shape := shapes.of[k]; shape != nil {
 		return shape, nil
 	}
-	name, err := create(k, admin, nothing)
+	name, _, err := create(k, admin, nothing)
 	if err != nil {
 		return nil, err
 	}

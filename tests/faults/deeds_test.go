@@ -92,6 +92,8 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	},
 	// moves money between two accounts and completes the job, in one transaction, whatever its context says.
 	"transfer": transferMoney,
+	// moves it in one of four steps, whatever its context says.
+	"steps": moveInSteps,
 	// runs again in five seconds, once.
 	"snooze": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
 		if job.Attempt == 1 {

@@ -35,6 +35,12 @@ var mutants = []struct {
 			fmt.Sprintf("UPDATE %s SET job_status = %d, update_time = update_time + 1 WHERE id = %d", s.Tables.Jobs, end.Status, id))`,
 	}, "TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled", ""},
 	{mutant.Mutant{
+		Name: "a step whose record is not in its transaction",
+		File: "queue_job/step.go",
+		Old:  `RecordStepThrough(ctx, tx, step)`,
+		New:  `RecordStep(ctx, step)`,
+	}, "TestStepsOfJobsHappenOnceThoughHoldersAreFrozenKilledAndCutOff", ""},
+	{mutant.Mutant{
 		Name: "no sweep",
 		File: "internal/engine/open.go",
 		Old:  `l.work(d.finder.Sweep)`,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,6 +48,17 @@ func (m transfer) move(ctx context.Context, db *sql.DB, job *queue_job.Job) erro
 		return err
 	}
 	defer tx.Rollback()
+	if err := m.apply(ctx, tx, job); err != nil {
+		return err
+	}
+	if err := job.CompleteTx(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// apply moves the money in a transaction.
+func (m transfer) apply(ctx context.Context, tx *sql.Tx, job *queue_job.Job) error {
 	first, more := m.From, -m.Amount
 	second, less := m.To, m.Amount
 	if first > second { // all lock accounts in one order
@@ -62,10 +74,7 @@ func (m transfer) move(ctx context.Context, db *sql.DB, job *queue_job.Job) erro
 		}
 		time.Sleep(time.Millisecond) // so that a kill or a freeze may hit between any two
 	}
-	if err := job.CompleteTx(ctx, tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return nil
 }
 
 func TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled(t *testing.T) {
@@ -80,17 +89,7 @@ func TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled(t *testing.T)
 		for id := range accounts {
 			x.execute("INSERT INTO account VALUES (?, ?)", id, opening)
 		}
-		var params []string
-		for i := range transfers {
-			m := transfer{Do: "transfer", From: dice.IntN(accounts), Amount: 1 + dice.IntN(100), MS: dice.IntN(40)}
-			m.To = (m.From + 1 + dice.IntN(accounts-1)) % accounts
-			if i%150 == 0 {
-				m.MS = int(lock.Milliseconds()) * 3 / 2 // its holder will have lost the lease meanwhile, now and then
-			}
-			text, _ := json.Marshal(m)
-			params = append(params, string(text))
-		}
-		x.addParams(1, params)
+		x.addParams(1, transfersOf(dice, "transfer", transfers, accounts))
 		for range 4 {
 			x.startWorker(workerSettings{Capacity: 10, MaxOpenConns: 20})
 		}
@@ -139,6 +138,20 @@ func TestTransfersHappenExactlyOnceThoughHoldersAreFrozenAndKilled(t *testing.T)
 			"%d kills, %d freezes of %v; %d transfers between %d accounts applied once each; the sum is %d; %d runs came too late and were refused; %d jobs had failed, since three processes died running them, and were retried by hand",
 			kills, freezes, 2*lock, applied, accounts, sum, refused, again)
 	})
+}
+
+// transfersOf are the parameters of transfers between accounts.
+func transfersOf(dice *rand.Rand, do string, transfers, accounts int) (params []string) {
+	for i := range transfers {
+		m := transfer{Do: do, From: dice.IntN(accounts), Amount: 1 + dice.IntN(100), MS: dice.IntN(40)}
+		m.To = (m.From + 1 + dice.IntN(accounts-1)) % accounts
+		if i%150 == 0 {
+			m.MS = int(lock.Milliseconds()) * 3 / 2 // its holder will have lost the lease meanwhile, now and then
+		}
+		text, _ := json.Marshal(m)
+		params = append(params, string(text))
+	}
+	return params
 }
 
 // retryFailed lets jobs run again that failed because their processes died too often, as Jobs.RetryAll does.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
@@ -15,12 +16,16 @@ func TestABreakerThatIsOpenIsToldWithTheTasksThatItHoldsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
 		broken := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-		api := start(t, d)
 		var lines strings.Builder
 		for range 600 {
 			fmt.Fprintf(&lines, `{"topic":"orders","url":%q}`+"\n", broken.URL)
 		}
-		api.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
+		adds := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		adds.send(http.StatusOK, "POST", "/v1/batch", lines.String(), "Content-Type: application/x-ndjson")
+		if _, err := d.DB.Exec("UPDATE async_job_tab SET create_time = create_time - 15"); err != nil { // half a minute is long to wait for
+			t.Fatal(err)
+		}
+		api := start(t, d)
 		var stats answer
 		await(t, "what is held back is told", func() bool {
 			stats = api.send(http.StatusOK, "GET", "/v1/topics/orders/stats", "")

@@ -59,6 +59,36 @@ func TestManyTasksAreRetriedCancelledAndDeletedAtOnce(t *testing.T) {
 	})
 }
 
+func TestAnOperationTakesTheWordsForStates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d)
+		api.send(http.StatusCreated, "PUT", "/v1/topics/orders", "{}")
+		api.send(http.StatusOK, "POST", "/v1/topics/orders/pause", "")
+		api.add(2, `{"topic":"orders","url":"http://127.0.0.1/"}`)
+		api.add(3, `{"topic":"orders","url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`) // the newest task is not deleted
+		const of = `{"do":"cancel","topic":"orders","dry_run":true,"status":[%s]}`
+		for words, want := range map[string]float64{`"waiting"`: 5, `"scheduled"`: 3, `"queued"`: 2, `"retrying","deferred"`: 0} {
+			if would := api.send(http.StatusOK, "POST", "/v1/operations", fmt.Sprintf(of, words)); would.json("tasks") != want {
+				t.Errorf("%s: %s, want %v", words, would.text, want)
+			}
+		}
+		for words, pointer := range map[string]string{`"running"`: "/status/0", `"retrying","queued"`: "/status/1", `"completed"`: "/status/0"} {
+			if refused := api.send(http.StatusUnprocessableEntity, "POST", "/v1/operations", fmt.Sprintf(of, words)); refused.json("errors.0.pointer") != pointer {
+				t.Errorf("%s: %s", words, refused.text)
+			}
+		}
+		queued := api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"cancel","topic":"orders","status":["queued"]}`)
+		if done := api.awaitOperation(queued.id(), "done"); done.json("changed") != 2.0 {
+			t.Errorf("%s", done.text)
+		}
+		api.awaitCount("/v1/tasks?status=scheduled", 3)
+		api.awaitCount("/v1/tasks?status=cancelled", 2)
+		api.awaitOperation(api.send(http.StatusAccepted, "POST", "/v1/operations", `{"do":"delete","topic":"orders","status":["completed","cancelled"]}`).id(), "done")
+		api.awaitCount("/v1/tasks?status=cancelled,completed", 0)
+	})
+}
+
 func TestAnOperationIsStoppedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {

@@ -391,7 +391,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 		for query, picked := range map[string][]int{
 			"order=asc&limit=2": {0, 1, 2, 3, 4, 5, 6}, "limit=3": {6, 5, 4, 3, 2, 1, 0}, "topic=t-1&limit=1": {5, 3, 1}, "status=waiting&order=asc": {0, 1, 2, 4, 5, 6},
 			"status=cancelled,failed": {3}, "due_from=2100-01-02T00:00:00Z": {}, "created_from=2001-01-01T00:00:00Z&limit=1000&order=asc": {0, 1, 2, 3, 4, 5, 6},
-			"status=in_flight,expired": {},
+			"status=in_flight,expired": {}, "status=running,completed": {}, "status=queued": {}, "status=queued,cancelled": {3}, "status=scheduled&limit=2": {6, 5, 4, 2, 1, 0},
+			"status=scheduled,expired&order=asc": {0, 1, 2, 4, 5, 6}, "status=scheduled&state=queued": {}, "status=scheduled&state=scheduled,cancelled&order=asc": {0, 1, 2, 4, 5, 6},
 		} {
 			var ids []string
 			for _, n := range picked {

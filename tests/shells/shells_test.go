@@ -63,7 +63,7 @@ func TestTabOffersCommandsAndWhatTheDatabaseHas(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			program := found(t, shell)
-			for line, want := range map[string]string{"pqueue sch": "schema", "pqueue lease y": "yield", "pqueue type pause ": "4711", "pqueue job list --ol": "--oldest"} {
+			for line, want := range map[string]string{"pqueue schem": "schema", "pqueue lease y": "yield", "pqueue type pause ": "4711", "pqueue job list --ol": "--oldest"} {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, program, script...)

@@ -66,7 +66,8 @@ VALUES (?, 7, 0, 0, 1700000000, 1700000000, NULL), (?, 7, 0, 0, 1700000000, 1700
 
 -- AddJobsUnlessThere
 SELECT *
-FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key IN (?, ?)
     AND unique_in = ?) AS latest
@@ -74,13 +75,15 @@ FOR UPDATE; -- with "a", "b", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
 SELECT *
-FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key IN (?, ?)
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", "b", 7
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ?) AS latest
@@ -88,7 +91,8 @@ FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
@@ -98,7 +102,8 @@ VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST
 
 -- AddJobsUnlessThere, types
 SELECT *
-FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE (job_key = ?
       AND unique_in = 7 OR job_key = ?
@@ -108,7 +113,8 @@ FOR UPDATE; -- with "a", "b", "b"
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL), (?, 8, 0, 0, 1700000000, 1700000000, 1, ?, 8, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b", "{}", "b"
 SELECT *
-FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE (job_key = ?
       AND unique_in = 7 OR job_key = ?
@@ -116,7 +122,8 @@ FROM (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status I
       AND unique_in = 8) LOCK IN SHARE MODE) AS latest
 FOR UPDATE; -- with "a", "b", "b"
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ?) AS latest
@@ -124,7 +131,8 @@ FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
@@ -147,7 +155,8 @@ FOR UPDATE; -- with "cron-1"
 
 -- AddUnlessThere
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ?) AS latest
@@ -155,7 +164,8 @@ FOR UPDATE; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ? LOCK IN SHARE MODE) AS latest
@@ -170,6 +180,13 @@ WHERE id = 3
   AND state = 'open'
   AND worker = ?
   AND reached = 0; -- with "me"
+
+-- AnySchedule
+SELECT *
+FROM (SELECT revision
+  FROM async_job_schedule_tab
+  LIMIT 1) AS latest
+FOR UPDATE;
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -488,14 +505,24 @@ WHERE id IN (1,2)
     AND update_time < 1000
     AND create_time < 1000);
 SELECT *
-FROM (SELECT DISTINCT job_id
-  FROM async_job_log_tab
-  WHERE job_id > 3
-    AND job_id <= 500
-    AND NOT EXISTS (SELECT 1
-    FROM async_job_tab
-    WHERE id = job_id)
-  LIMIT 1000) AS latest
+FROM (SELECT *
+  FROM (SELECT DISTINCT job_id, 0 AS is_step
+    FROM async_job_log_tab
+    WHERE job_id > 3
+      AND job_id <= 500
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_0
+  UNION ALL SELECT *
+  FROM (SELECT DISTINCT job_id, 1 AS is_step
+    FROM async_job_step_tab
+    WHERE job_id > 3
+      AND job_id <= 500
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_1) AS latest
 FOR UPDATE;
 
 -- DeleteOld, attempts
@@ -504,16 +531,38 @@ SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) *
 FROM async_job_log_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE job_id IN (1,2);
 
+-- DeleteSchedule
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */
+FROM async_job_schedule_tab
+WHERE name = ?; -- with "nightly"
+
+-- DeleteSteps
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
+FROM async_job_step_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_id IN (1,2);
+
 -- DeleteStrays
 SELECT *
-FROM (SELECT DISTINCT job_id
-  FROM async_job_log_tab
-  WHERE job_id > 3
-    AND job_id <= 500
-    AND NOT EXISTS (SELECT 1
-    FROM async_job_tab
-    WHERE id = job_id)
-  LIMIT 1000) AS latest
+FROM (SELECT *
+  FROM (SELECT DISTINCT job_id, 0 AS is_step
+    FROM async_job_log_tab
+    WHERE job_id > 3
+      AND job_id <= 500
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_0
+  UNION ALL SELECT *
+  FROM (SELECT DISTINCT job_id, 1 AS is_step
+    FROM async_job_step_tab
+    WHERE job_id > 3
+      AND job_id <= 500
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_1) AS latest
 FOR UPDATE;
 
 -- DropEnded
@@ -556,6 +605,35 @@ SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) *
 FROM async_job_lease_log_tab
 WHERE ended_at < 1000;
 
+-- DueSchedules
+SELECT *
+FROM (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+  FROM async_job_schedule_tab
+  WHERE next_at <= 1700000000
+    AND paused_at IS NULL
+  ORDER BY next_at
+  LIMIT 100) AS latest
+FOR UPDATE;
+
+-- EarlierOfGroup
+SELECT *
+FROM (SELECT job_key, COUNT(*) AS earlier
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_type = 7
+    AND job_key IN (?)
+    AND NULLIF(RTRIM(job_group), '') IS NULL
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 < 9
+  GROUP BY job_key
+  UNION ALL SELECT job_group, COUNT(*) AS earlier
+  FROM async_job_tab FORCE INDEX (async_job_group)
+  WHERE job_type = 7
+    AND job_group IN (?)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 < 9
+  GROUP BY job_group) AS latest
+FOR UPDATE; -- with "a", "a"
+
 -- EndPauses
 /*M!
 SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_type_tab FORCE INDEX (PRIMARY)
@@ -563,6 +641,15 @@ SET paused_at = NULL, paused_until = NULL
 WHERE job_type IN (7,8)
   AND paused_until > paused_at
   AND paused_until <= UNIX_TIMESTAMP();
+
+-- EndWait
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+FOR UPDATE;
 
 -- EndedLeases
 SELECT *
@@ -605,6 +692,19 @@ WHERE id IN (1)
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- FireSchedule
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
+SELECT *
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
+  FROM async_job_tab FORCE INDEX (async_job_key)
+  WHERE job_key = ?
+    AND unique_in = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "cron-nightly@1700000060", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
+
 -- FirstOfKeys
 SELECT *
 FROM (SELECT job_key, MIN(id + 0) AS first
@@ -646,6 +746,20 @@ FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_un
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
 
+-- ForgetSteps
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
+FROM async_job_step_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_id IN (1,2)
+  AND kind < 16;
+
+-- ForgetStray
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
+FROM async_job_step_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_id = 1
+  AND created <> 1000;
+
 -- FreeLeases
 /*M!
 SET STATEMENT time_zone='+00:00' *//*M!100600 , innodb_lock_wait_timeout=0 *//*M! FOR */ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -669,7 +783,8 @@ FOR UPDATE;
 
 -- HasScheduled
 SELECT *
-FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+FROM (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE job_key = ?
     AND unique_in = ?) AS latest
@@ -811,6 +926,16 @@ FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, (UNIX_TIMESTAM
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KeepLogs
+INSERT IGNORE INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 16, ?, 1000, 12, 8, 5, NULL, ?); -- with "12/8", "\"a line\""
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
+FROM async_job_step_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE job_id = 1
+  AND kind = 16
+  AND attempt <= 2;
+
 -- KnownTypes
 SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
     FROM async_job_act_tab AS act
@@ -888,7 +1013,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), UNIX_TIMESTAMP()
 FROM (SELECT id AS found
   FROM async_job_tab FORCE INDEX (async_job_key)
   WHERE id < 9
@@ -901,6 +1026,27 @@ FROM (SELECT id AS found
   LIMIT 10) AS keyed JOIN async_job_tab ON id = found
 ORDER BY id
 LIMIT 10; -- with "a"
+
+-- List, states
+SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND changes = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CONCAT_WS(',', term, attempts, retries, lost, changes, deferred, COALESCE(max_retries, -2), meta) END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), UNIX_TIMESTAMP()
+FROM async_job_tab
+WHERE id > 0
+  AND id < 9
+  AND job_type IN (7)
+  AND ((job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND COALESCE(start_time, 0) <= UNIX_TIMESTAMP() OR (job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND COALESCE(start_time, 0) > UNIX_TIMESTAMP() OR (job_status IN (0,3,4) OR job_status IS NULL)
+    AND term <> 0 OR job_status IN (1))
+ORDER BY id
+LIMIT 10;
 
 -- LockMatching
 SELECT id
@@ -927,6 +1073,16 @@ FOR UPDATE;
 -- LogAttempts
 INSERT IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND kind = 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
 
 -- LongParams
 SELECT *
@@ -1010,6 +1166,13 @@ WHERE job_type = 7
   AND cron_at = 1700000060
   AND cron_at > UNIX_TIMESTAMP();
 
+-- MendScheduleRow
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET reached_at = 1600000000, next_at = 0
+WHERE name = ?
+  AND reached_at = 1700000000
+  AND reached_at > UNIX_TIMESTAMP(); -- with "nightly"
+
 -- MoveLease
 /*M!
 SET STATEMENT time_zone='+00:00' FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') */ shedlock_tab FORCE INDEX (PRIMARY)
@@ -1069,6 +1232,14 @@ FOR UPDATE; -- with "order 4711"
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
 VALUES (UNIX_TIMESTAMP(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?); -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
+-- NoteFired
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET reached_at = 1700000060, next_at = 1700000120, last_at = 1700000060, last_job = 5
+WHERE name = ?
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
 
 -- NoteRunning
 /*M!
@@ -1162,6 +1333,14 @@ UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE
   ORDER BY start_time, id
   LIMIT 100);
 
+-- PassSchedule
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET reached_at = 1700000060, next_at = NULL
+WHERE name = ?
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
+
 -- Pause
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, UNIX_TIMESTAMP());
@@ -1169,6 +1348,12 @@ UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = COALESCE(paused_at, UNIX_TIMESTAMP()), paused_until = NULL
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_until IS NOT NULL);
+
+-- PauseSchedule
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET paused_at = UNIX_TIMESTAMP(), revision = revision + 1
+WHERE name = ?
+  AND paused_at IS NULL; -- with "nightly"
 
 -- PauseUntil
 INSERT IGNORE INTO async_job_type_tab (job_type, paused_at, paused_until)
@@ -1197,6 +1382,29 @@ FROM (SELECT COALESCE(progress, '')
   FROM async_job_tab FORCE INDEX (PRIMARY)
   WHERE id = ?) AS latest
 FOR UPDATE; -- with 1
+
+-- PutSchedule
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET reached_at = CASE WHEN spec = ? THEN reached_at ELSE GREATEST(reached_at, UNIX_TIMESTAMP()) END, next_at = CASE WHEN spec = ? THEN next_at ELSE 0 END, spec = ?, job_type = 7, params = ?, settings = ?, catch_up = 1, revision = revision + 1, put_at = UNIX_TIMESTAMP()
+WHERE name = ?; -- with "0 3 * * *", "0 3 * * *", "0 3 * * *", "{}", "{}", "nightly"
+INSERT IGNORE INTO async_job_schedule_tab (name, spec, job_type, params, settings, catch_up, reached_at, next_at, put_at)
+VALUES (?, ?, 7, ?, ?, 1, UNIX_TIMESTAMP(), 0, UNIX_TIMESTAMP()); -- with "nightly", "0 3 * * *", "{}", "{}"
+
+-- RecordStep
+INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value) SELECT id, 0, ?, create_time, 2, 9, 1700000000000, NULL, ?
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) LOCK IN SHARE MODE; -- with "charge", "\"x\""
+
+-- RecordStepThrough
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET steps = COALESCE(steps, 0) + 1
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- ReleaseLease
 /*M!
@@ -1258,11 +1466,21 @@ FOR UPDATE;
 INSERT IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in)
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
+-- RestoreSteps
+INSERT IGNORE INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 0, ?, 1000, 2, 9, 1700000000000, NULL, ?), (2, 1, ?, 1000, 1, 8, 5, 9, NULL); -- with "charge", "\"x\"", "until"
+
 -- Resume
 UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
+
+-- ResumeSchedule
+UPDATE async_job_schedule_tab FORCE INDEX (PRIMARY)
+SET paused_at = NULL, reached_at = GREATEST(reached_at, UNIX_TIMESTAMP()), next_at = 0, revision = revision + 1
+WHERE name = ?
+  AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
 SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
@@ -1357,6 +1575,25 @@ FROM (SELECT cron_at IS NOT NULL
   WHERE job_type = 7) AS latest
 FOR UPDATE;
 
+-- Schedules
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE name <> ''
+  AND name = ?
+  AND SUBSTR(name, 1, 1) = ?
+  AND name > ?
+ORDER BY name
+LIMIT 100; -- with "nightly", "n", "a"
+
+-- SchedulesAhead
+SELECT *
+FROM (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+  FROM async_job_schedule_tab
+  WHERE reached_at > 1700000000
+  ORDER BY name
+  LIMIT 100) AS latest
+FOR UPDATE;
+
 -- SeeLeases
 SELECT *
 FROM (SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
@@ -1445,6 +1682,14 @@ WHERE id IN (1,2)
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- Settle Awaiting
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET job_status = 3, start_time = CASE WHEN changes = 4 THEN ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000 ELSE UNIX_TIMESTAMP() END, retries = retries + 0, deferred = deferred + 0, term = 0, update_time = UNIX_TIMESTAMP()
+WHERE id IN (1,2)
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
 -- Settle Died
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET lost = lost + 1, term = 9, job_status = 2, update_time = UNIX_TIMESTAMP()
@@ -1465,6 +1710,30 @@ WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
+-- Sickness
+(SELECT CASE trx_mysql_thread_id WHEN 0 THEN 'prepared' ELSE 'session' END AS kind, CAST(trx_mysql_thread_id AS CHAR) AS id, COALESCE(user, '') AS who, COALESCE(host, '') AS place, CASE trx_isolation_level WHEN 'READ COMMITTED' THEN COALESCE(time, 0) ELSE TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()) END AS seconds, CASE WHEN trx_query IS NULL THEN 'idle' ELSE 'active' END AS state, COALESCE(LEFT(trx_query, 300), '') AS statement, 0 AS amount, 0 AS more
+  FROM information_schema.innodb_trx LEFT JOIN information_schema.processlist AS sessions ON sessions.id = trx_mysql_thread_id
+  WHERE trx_mysql_thread_id <> CONNECTION_ID()
+    AND trx_isolation_level <> 'READ UNCOMMITTED'
+    AND (trx_isolation_level <> 'READ COMMITTED' OR trx_query IS NOT NULL)
+  ORDER BY seconds DESC
+  LIMIT 3)
+UNION ALL (SELECT 'history', '', '', '', 0, '', '', count, 0
+  FROM information_schema.innodb_metrics
+  WHERE name = 'trx_rseg_history_len');
+
+-- Signal
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET changes = changes + 1, update_time = GREATEST(update_time, UNIX_TIMESTAMP())
+WHERE id IN (1)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+SELECT *
+FROM (SELECT id
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id IN (1)
+    AND job_status IN (1, 2, 5) LOCK IN SHARE MODE) AS latest
+FOR UPDATE;
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -1484,6 +1753,43 @@ WHERE job_type = 7
   AND begins_at >= 1000
   AND begins_at < 2000
 ORDER BY begins_at, lock_name, term;
+
+-- StepsAndLogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created) LOCK IN SHARE MODE;
+
+-- StepsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created) LOCK IN SHARE MODE;
+
+-- StepsOfRun
+SELECT *
+FROM (SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+  FROM async_job_step_tab
+  WHERE job_id = 1
+    AND kind < 16
+    AND EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id
+      AND create_time = created)) AS latest
+FOR UPDATE;
+
+-- StillPending
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -1600,6 +1906,18 @@ WHERE taken_at < 2000
   AND lock_name IN (?, ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
+
+-- Timetable
+SELECT timed.name, timed.job_type, timed.put_at, timed.reached_at, timed.next_at, COALESCE(timed.last_at, 0) AS last_at, COALESCE(timed.last_job, 0) AS last_job, COALESCE(job.job_status, -1) AS last_status, COALESCE((SELECT locked_by
+    FROM shedlock_tab
+    WHERE lock_name = 'run-schedules'), '') AS keeper, COALESCE((SELECT UNIX_TIMESTAMP(lock_until)
+    FROM shedlock_tab
+    WHERE lock_name = 'run-schedules'), 0) AS kept_until, UNIX_TIMESTAMP() AS now
+FROM async_job_schedule_tab AS timed LEFT JOIN async_job_tab AS job ON job.id = timed.last_job
+WHERE timed.next_at >= 0
+  AND timed.paused_at IS NULL
+ORDER BY timed.next_at
+LIMIT 1000;
 
 -- TypeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP() - 3600 AS lately

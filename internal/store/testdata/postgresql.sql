@@ -70,7 +70,8 @@ ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\",\"see long_params\"}", "{7,7}", "{0,0}", "{0,0}", "{0,0}", "{\"\",\"\"}", "{-2,-2}", "{\"\",\"\"}", "{\"\",\"\"}", "{\"\",\"xxxxxxxxxxx…
 
 -- AddJobsUnlessThere
-WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab
   WHERE job_key IN ($1, $2)
     AND unique_in = $3) SELECT *
@@ -81,7 +82,8 @@ FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), C
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\"}", "{7,7}", "{0,0}", "{1500,0}", "{0,1}", "{\"a\",\"b\"}", "{3,-2}", "{\"{\\\"a\\\":\\\"b\\\"}\",\"\"}", "{\"g\",\"\"}"
-WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
@@ -96,7 +98,8 @@ VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 10000
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobsUnlessThere, types
-WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+WITH latest AS (SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
   FROM async_job_tab
   WHERE (job_key = $1
       AND unique_in = $2 OR job_key = $3
@@ -110,7 +113,8 @@ FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), C
 ORDER BY n
 ON CONFLICT DO NOTHING
 RETURNING id; -- with 1700000000, "{\"{}\",\"{}\",\"{}\"}", "{7,7,8}", "{0,0,0}", "{1500,0,0}", "{0,1,1}", "{\"a\",\"b\",\"b\"}", "{3,-2,-2}", "{\"{\\\"a\\\":\\\"b\\\"}\",\"\",\"\"}", "{\"g\",\"\",\"\"}"
-WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
@@ -133,7 +137,8 @@ WHERE job_type = 7
 ON CONFLICT DO NOTHING; -- with "{}", "", "cron-1"
 
 -- AddUnlessThere
-WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
@@ -154,6 +159,13 @@ WHERE id = 3
   AND state = 'open'
   AND worker = $1
   AND reached = 0; -- with "me"
+
+-- AnySchedule
+WITH latest AS (SELECT revision
+  FROM async_job_schedule_tab
+  LIMIT 1) SELECT *
+FROM latest
+FOR UPDATE;
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -483,33 +495,63 @@ WHERE id = ANY(CAST($1 AS bigint[]))
     AND create_time < $3 OR job_status IN (1,5)
     AND update_time < $4
     AND create_time < $5); -- with "{1,2}", 900, 900, 1000, 1000
-WITH latest AS (SELECT DISTINCT job_id
-  FROM async_job_log_tab
-  WHERE job_id > $1
-    AND job_id <= $2
-    AND NOT EXISTS (SELECT 1
-    FROM async_job_tab
-    WHERE id = job_id)
-  LIMIT 1000) SELECT *
+WITH latest AS (SELECT *
+  FROM (SELECT DISTINCT job_id, 0 AS is_step
+    FROM async_job_log_tab
+    WHERE job_id > $1
+      AND job_id <= $2
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_0
+  UNION ALL SELECT *
+  FROM (SELECT DISTINCT job_id, 1 AS is_step
+    FROM async_job_step_tab
+    WHERE job_id > $3
+      AND job_id <= $4
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_1) SELECT *
 FROM latest
-FOR UPDATE; -- with 3, 1f4
+FOR UPDATE; -- with 3, 1f4, 3, 1f4
 
 -- DeleteOld, attempts
 DELETE
 FROM async_job_log_tab
 WHERE job_id IN (1,2);
 
+-- DeleteSchedule
+DELETE
+FROM async_job_schedule_tab
+WHERE name = $1; -- with "nightly"
+
+-- DeleteSteps
+DELETE
+FROM async_job_step_tab
+WHERE job_id IN (1,2);
+
 -- DeleteStrays
-WITH latest AS (SELECT DISTINCT job_id
-  FROM async_job_log_tab
-  WHERE job_id > $1
-    AND job_id <= $2
-    AND NOT EXISTS (SELECT 1
-    FROM async_job_tab
-    WHERE id = job_id)
-  LIMIT 1000) SELECT *
+WITH latest AS (SELECT *
+  FROM (SELECT DISTINCT job_id, 0 AS is_step
+    FROM async_job_log_tab
+    WHERE job_id > $1
+      AND job_id <= $2
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_0
+  UNION ALL SELECT *
+  FROM (SELECT DISTINCT job_id, 1 AS is_step
+    FROM async_job_step_tab
+    WHERE job_id > $3
+      AND job_id <= $4
+      AND NOT EXISTS (SELECT 1
+      FROM async_job_tab
+      WHERE id = job_id)
+    LIMIT 1000) AS stray_1) SELECT *
 FROM latest
-FOR UPDATE; -- with 3, 1f4
+FOR UPDATE; -- with 3, 1f4, 3, 1f4
 
 -- DropEnded
 DELETE
@@ -546,6 +588,35 @@ DELETE
 FROM async_job_lease_log_tab
 WHERE ended_at < $1; -- with 1000
 
+-- DueSchedules
+WITH latest AS (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+  FROM async_job_schedule_tab
+  WHERE next_at <= $1
+    AND paused_at IS NULL
+  ORDER BY next_at
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with 1700000000, 100
+
+-- EarlierOfGroup
+WITH latest AS (SELECT job_key, COUNT(*) AS earlier
+  FROM async_job_tab
+  WHERE job_type = $1
+    AND job_key IN ($2)
+    AND NULLIF(RTRIM(job_group), '') IS NULL
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 < $3
+  GROUP BY job_key
+  UNION ALL SELECT job_group, COUNT(*) AS earlier
+  FROM async_job_tab
+  WHERE job_type = $4
+    AND job_group IN ($5)
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND id + 0 < $6
+  GROUP BY job_group) SELECT *
+FROM latest
+FOR UPDATE; -- with 7, "a", 9, 7, "a", 9
+
 -- EndPauses
 UPDATE async_job_type_tab
 SET paused_at = NULL, paused_until = NULL
@@ -556,6 +627,15 @@ WHERE job_type = ANY(ARRAY(SELECT job_type
     FOR UPDATE))
   AND paused_until > paused_at
   AND paused_until <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint);
+
+-- EndWait
+SELECT id
+FROM async_job_tab
+WHERE id = $1
+  AND term = $2
+  AND attempts = $3
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+FOR UPDATE; -- with 1, 9, 2
 
 -- EndedLeases
 WITH latest AS (SELECT lock_name
@@ -596,6 +676,22 @@ WHERE id = ANY(CAST((SELECT '{1}') AS bigint[]))
   AND term = 9
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- FireSchedule
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES ($1, $2, 0, $3, $4, $5, 0, $6, 7, NULL, NULL, $7)
+ON CONFLICT DO NOTHING
+RETURNING id; -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
+  FROM async_job_tab
+  WHERE job_key = $1
+    AND unique_in = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "cron-nightly@1700000060", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES ($1, $2, 0, $3, $4, $5, 0, $6, 7, NULL, NULL, $7)
+RETURNING id; -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
 
 -- FirstOfKeys
 WITH latest AS (SELECT job_key, MIN(id + 0) AS first
@@ -638,6 +734,18 @@ WITH latest AS (SELECT lock_name, locked_by, term, running, layout, CAST(EXTRACT
 FROM latest
 FOR UPDATE;
 
+-- ForgetSteps
+DELETE
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND kind < 16;
+
+-- ForgetStray
+DELETE
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND created <> 1000;
+
 -- FreeLeases
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()))
@@ -662,7 +770,8 @@ FROM latest
 FOR UPDATE; -- with 1, 2, 3, 100
 
 -- HasScheduled
-WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+WITH latest AS (SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
   FROM async_job_tab
   WHERE job_key = $1
     AND unique_in = $2) SELECT *
@@ -785,6 +894,16 @@ WITH latest AS (SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric
 FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- KeepLogs
+INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 16, $1, 1000, $2, $3, $4, NULL, $5)
+ON CONFLICT DO NOTHING; -- with "12/8", 12, 8, 5, "\"a line\""
+DELETE
+FROM async_job_step_tab
+WHERE job_id = $1
+  AND kind = 16
+  AND attempt <= $2; -- with 1, 2
+
 -- KnownTypes
 SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), CAST(COALESCE(rate, 0) AS numeric), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
     FROM async_job_act_tab AS act
@@ -863,7 +982,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
 FROM (SELECT id AS found
   FROM async_job_tab
   WHERE id < $1
@@ -876,6 +995,27 @@ FROM (SELECT id AS found
   LIMIT $5) AS keyed JOIN async_job_tab ON id = found
 ORDER BY id
 LIMIT $6; -- with 9, "{1,2}", "a", 9, 10, 10
+
+-- List, states
+SELECT id, params AS params, start_time, create_time, CASE WHEN term = 0
+  AND attempts = 0
+  AND changes = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CAST(term AS text) || ',' || CAST(attempts AS text) || ',' || CAST(retries AS text) || ',' || CAST(lost AS text) || ',' || CAST(changes AS text) || ',' || CAST(deferred AS text) || ',' || CAST(COALESCE(max_retries, -2) AS text) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, job_type, job_status, priority, update_time, COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+FROM async_job_tab
+WHERE id > $1
+  AND id < $2
+  AND job_type IN (7)
+  AND ((job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND COALESCE(start_time, 0) <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) OR (job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND COALESCE(start_time, 0) > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) OR (job_status IN (0,3,4) OR job_status IS NULL)
+    AND term <> 0 OR job_status IN (1))
+ORDER BY id
+LIMIT $3; -- with 0, 9, 10
 
 -- LockMatching
 SELECT id
@@ -903,6 +1043,16 @@ FOR UPDATE; -- with "{1,2}"
 INSERT INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8), ($9, $10, $11, $12, $13, $14, $15, $16), ($17, $18, $19, $20, $21, $22, $23, $24)
 ON CONFLICT DO NOTHING; -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = $1
+  AND kind = 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created); -- with 1
 
 -- LongParams
 WITH latest AS (SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
@@ -986,6 +1136,13 @@ WHERE job_type = 7
   AND cron_at = 1700000060
   AND cron_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint);
 
+-- MendScheduleRow
+UPDATE async_job_schedule_tab
+SET reached_at = 1600000000, next_at = 0
+WHERE name = $1
+  AND reached_at = 1700000000
+  AND reached_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint); -- with "nightly"
+
 -- MoveLease
 UPDATE shedlock_tab
 SET term = $1, layout = $2, locked_by = $3, running = $4, locked_at = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp())), lock_until = to_timestamp(EXTRACT(EPOCH FROM clock_timestamp()) + 10)
@@ -1048,6 +1205,14 @@ FOR UPDATE; -- with 3, 9, "order 4711", 100
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
 VALUES (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 RETURNING id; -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
+-- NoteFired
+UPDATE async_job_schedule_tab
+SET reached_at = 1700000060, next_at = 1700000120, last_at = 1700000060, last_job = 5
+WHERE name = $1
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
 
 -- NoteRunning
 UPDATE shedlock_tab
@@ -1137,6 +1302,14 @@ UNION ALL (SELECT 1 AS part, id, params AS params, start_time, create_time, CASE
   ORDER BY job_status, start_time, id
   LIMIT $5); -- with 0, 100, 0, 0, 100
 
+-- PassSchedule
+UPDATE async_job_schedule_tab
+SET reached_at = 1700000060, next_at = NULL
+WHERE name = $1
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
+
 -- Pause
 INSERT INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
@@ -1145,6 +1318,12 @@ UPDATE async_job_type_tab
 SET paused_at = COALESCE(paused_at, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), paused_until = NULL
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_until IS NOT NULL);
+
+-- PauseSchedule
+UPDATE async_job_schedule_tab
+SET paused_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), revision = revision + 1
+WHERE name = $1
+  AND paused_at IS NULL; -- with "nightly"
 
 -- PauseUntil
 INSERT INTO async_job_type_tab (job_type, paused_at, paused_until)
@@ -1174,6 +1353,34 @@ WITH latest AS (SELECT COALESCE(progress, '')
   WHERE id = $1) SELECT *
 FROM latest
 FOR UPDATE; -- with 1
+
+-- PutSchedule
+UPDATE async_job_schedule_tab
+SET reached_at = CASE WHEN spec = $1 THEN reached_at ELSE GREATEST(reached_at, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) END, next_at = CASE WHEN spec = $2 THEN next_at ELSE 0 END, spec = $3, job_type = 7, params = $4, settings = $5, catch_up = 1, revision = revision + 1, put_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE name = $6; -- with "0 3 * * *", "0 3 * * *", "0 3 * * *", "{}", "{}", "nightly"
+INSERT INTO async_job_schedule_tab (name, spec, job_type, params, settings, catch_up, reached_at, next_at, put_at)
+VALUES ($1, $2, 7, $3, $4, 1, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), 0, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+ON CONFLICT DO NOTHING; -- with "nightly", "0 3 * * *", "{}", "{}"
+
+-- RecordStep
+INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value) SELECT id, 0, $1, create_time, $2, $3, $4, NULL, $5
+FROM async_job_tab
+WHERE id = $6
+  AND term = $7
+  AND attempts = $8
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) FOR SHARE
+ON CONFLICT DO NOTHING; -- with "charge", 2, 9, 1700000000000, "\"x\"", 1, 9, 2
+
+-- RecordStepThrough
+WITH ours AS (UPDATE async_job_tab
+  SET steps = COALESCE(steps, 0) + 1
+  WHERE id = $1
+    AND term = $2
+    AND attempts = $3
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  RETURNING id, create_time) INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value) SELECT id, 0, $4, create_time, $5, $6, $7, NULL, $8
+FROM ours
+ON CONFLICT DO NOTHING; -- with 1, 9, 2, "charge", 2, 9, 1700000000000, "\"x\""
 
 -- ReleaseLease
 UPDATE shedlock_tab
@@ -1238,11 +1445,22 @@ INSERT INTO async_job_tab (id, params, long_params, job_type, job_status, start_
 VALUES ($1, $2, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), ($3, $4, $5, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, $6, $7, 0, 3, $8, $9, $10, 0, NULL)
 ON CONFLICT DO NOTHING; -- with 4, "{}", 5, "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
+-- RestoreSteps
+INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 0, $1, 1000, $2, $3, $4, NULL, $5), (2, 1, $6, 1000, $7, $8, $9, $10, NULL)
+ON CONFLICT DO NOTHING; -- with "charge", 2, 9, 1700000000000, "\"x\"", "until", 1, 8, 5, 9
+
 -- Resume
 UPDATE async_job_type_tab
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
+
+-- ResumeSchedule
+UPDATE async_job_schedule_tab
+SET paused_at = NULL, reached_at = GREATEST(reached_at, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)), next_at = 0, revision = revision + 1
+WHERE name = $1
+  AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
 SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
@@ -1334,6 +1552,25 @@ WITH latest AS (SELECT cron_at IS NOT NULL
 FROM latest
 FOR UPDATE;
 
+-- Schedules
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE name <> ''
+  AND name = $1
+  AND SUBSTR(name, 1, 1) = $2
+  AND name > $3
+ORDER BY name
+LIMIT $4; -- with "nightly", "n", "a", 100
+
+-- SchedulesAhead
+WITH latest AS (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+  FROM async_job_schedule_tab
+  WHERE reached_at > $1
+  ORDER BY name
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with 1700000000, 100
+
 -- SeeLeases
 WITH latest AS (SELECT lock_name, EXTRACT(EPOCH FROM lock_until) <= EXTRACT(EPOCH FROM clock_timestamp()) AS free, locked_by, term, running, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric) AS now
   FROM shedlock_tab
@@ -1424,6 +1661,14 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- Settle Awaiting
+UPDATE async_job_tab
+SET job_status = 3, start_time = CASE WHEN changes = 4 THEN (SELECT (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(1500 AS bigint) * 1000 + 999999) / 1000000) ELSE (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) END, retries = retries + 0, deferred = deferred + 0, term = 0, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
 -- Settle Died
 UPDATE async_job_tab
 SET lost = lost + 1, term = 9, job_status = 2, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
@@ -1444,6 +1689,45 @@ WHERE id = ANY(CAST((SELECT '{1,2}') AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
+-- Sickness
+SAVEPOINT persistent_queue;
+(SELECT CASE backend_type WHEN 'walsender' THEN 'standby' ELSE 'session' END AS kind, CAST(pid AS text) AS id, COALESCE(CAST(usename AS text), '') AS who, COALESCE(host(client_addr), 'local') AS place, CAST(COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - xact_start), 0) AS bigint) AS seconds, COALESCE(state, '') AS state, LEFT(query, 300) AS statement, CAST(COALESCE(GREATEST(age(backend_xid), age(backend_xmin)), 0) AS bigint) AS amount, CAST(0 AS bigint) AS more
+  FROM pg_stat_activity
+  WHERE pid <> pg_backend_pid()
+    AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)
+    AND (datname = current_database()
+      AND backend_type = 'client backend'
+      AND query !~* '^\s*vacuum' OR backend_type = 'walsender')
+  ORDER BY amount DESC, seconds DESC
+  LIMIT 3)
+UNION ALL (SELECT 'prepared', gid, CAST(owner AS text), '', CAST(EXTRACT(EPOCH FROM clock_timestamp() - prepared) AS bigint), '', '', CAST(age(transaction) AS bigint), 0
+  FROM pg_prepared_xacts
+  WHERE database = current_database()
+  ORDER BY prepared
+  LIMIT 3)
+UNION ALL SELECT 'slot', CAST(slot_name AS text), '', '', 0, CASE WHEN active THEN 'active' ELSE '' END, '', CAST(COALESCE(age(xmin), 0) AS bigint), COALESCE(CAST(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn) AS bigint), 0)
+FROM pg_replication_slots
+UNION ALL SELECT 'dead', '', '', '', CAST(COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - GREATEST(last_vacuum, last_autovacuum)), -1) AS bigint), CASE WHEN current_setting('autovacuum') = 'off' OR array_to_string(reloptions, ' ') ~* 'autovacuum_enabled=(f|of|n|0)' THEN 'off' ELSE '' END, '', n_dead_tup, n_live_tup
+FROM pg_class JOIN pg_stat_all_tables ON relid = oid
+WHERE oid = to_regclass('async_job_tab')
+UNION ALL SELECT 'hidden', '', '', '', 0, '', '', COUNT(*), 0
+FROM pg_stat_activity
+WHERE datname = current_database()
+  AND query = '<insufficient privilege>' HAVING COUNT(*) > 0;
+RELEASE SAVEPOINT persistent_queue;
+
+-- Signal
+UPDATE async_job_tab
+SET changes = changes + 1, update_time = GREATEST(update_time, (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)))
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1}"
+WITH latest AS (SELECT id
+  FROM async_job_tab
+  WHERE id = ANY(CAST($1 AS bigint[]))
+    AND job_status IN (1, 2, 5)) SELECT *
+FROM latest
+FOR UPDATE; -- with "{1}"
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -1463,6 +1747,43 @@ WHERE job_type = $1
   AND begins_at >= $2
   AND begins_at < $3
 ORDER BY begins_at, lock_name, term; -- with 7, 1000, 2000
+
+-- StepsAndLogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = ANY(CAST($1 AS bigint[]))
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created); -- with "{1,2}"
+
+-- StepsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = ANY(CAST($1 AS bigint[]))
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created); -- with "{1,2}"
+
+-- StepsOfRun
+WITH latest AS (SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+  FROM async_job_step_tab
+  WHERE job_id = $1
+    AND kind < 16
+    AND EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id
+      AND create_time = created)) SELECT *
+FROM latest
+FOR UPDATE; -- with 1
+
+-- StillPending
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -1595,6 +1916,20 @@ WHERE taken_at < $1
   AND lock_name IN ($3, $4)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with 2000, 1000, "live-0123456789ab", "live-ba9876543210"
+
+-- Timetable
+SAVEPOINT persistent_queue;
+SELECT timed.name, timed.job_type, timed.put_at, timed.reached_at, timed.next_at, COALESCE(timed.last_at, 0) AS last_at, COALESCE(timed.last_job, 0) AS last_job, COALESCE(job.job_status, -1) AS last_status, COALESCE((SELECT locked_by
+    FROM shedlock_tab
+    WHERE lock_name = 'run-schedules'), '') AS keeper, CAST(COALESCE((SELECT EXTRACT(EPOCH FROM lock_until)
+      FROM shedlock_tab
+      WHERE lock_name = 'run-schedules'), 0) AS numeric) AS kept_until, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric) AS now
+FROM async_job_schedule_tab AS timed LEFT JOIN async_job_tab AS job ON job.id = timed.last_job
+WHERE timed.next_at >= 0
+  AND timed.paused_at IS NULL
+ORDER BY timed.next_at
+LIMIT 1000;
+RELEASE SAVEPOINT persistent_queue;
 
 -- TypeLeases
 SELECT lock_name, CAST(EXTRACT(EPOCH FROM lock_until) AS numeric) AS held_until, EXTRACT(EPOCH FROM lock_until) > EXTRACT(EPOCH FROM clock_timestamp()) - 3600 AS lately

@@ -64,13 +64,15 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000, NULL), (?, 7, 0, 0, 1700000000, 1700000000, ?); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…
 
 -- AddJobsUnlessThere
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
@@ -80,7 +82,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobsUnlessThere, types
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
 FROM async_job_tab INDEXED BY async_job_key
 WHERE (job_key = ?
     AND unique_in = 7 OR job_key = ?
@@ -88,7 +91,8 @@ WHERE (job_key = ?
     AND unique_in = 8); -- with "a", "b", "b"
 INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL), (?, 8, 0, 0, 1700000000, 1700000000, 1, ?, 8, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b", "{}", "b"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
@@ -105,7 +109,8 @@ WHERE job_type = 7
   AND paused_at IS NULL; -- with "{}", "", "cron-1"
 
 -- AddUnlessThere
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
@@ -121,6 +126,11 @@ WHERE id = 3
   AND state = 'open'
   AND worker = ?
   AND reached = 0; -- with "me"
+
+-- AnySchedule
+SELECT revision
+FROM async_job_schedule_tab
+LIMIT 1;
 
 -- AttemptsOf
 SELECT job_id, attempt, term, outcome, error, started, finished, instance
@@ -424,29 +434,59 @@ WHERE id BETWEEN 1 AND 2
     AND create_time < 900 OR job_status IN (1,5)
     AND update_time < 1000
     AND create_time < 1000);
-SELECT DISTINCT job_id
-FROM async_job_log_tab
-WHERE job_id > 3
-  AND job_id <= 500
-  AND NOT EXISTS (SELECT 1
-  FROM async_job_tab
-  WHERE id = job_id)
-LIMIT 1000;
+SELECT *
+FROM (SELECT DISTINCT job_id, 0 AS is_step
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_0
+UNION ALL SELECT *
+FROM (SELECT DISTINCT job_id, 1 AS is_step
+  FROM async_job_step_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_1;
 
 -- DeleteOld, attempts
 DELETE
 FROM async_job_log_tab
 WHERE job_id IN (1,2);
 
+-- DeleteSchedule
+DELETE
+FROM async_job_schedule_tab
+WHERE name = ?; -- with "nightly"
+
+-- DeleteSteps
+DELETE
+FROM async_job_step_tab
+WHERE job_id IN (1,2);
+
 -- DeleteStrays
-SELECT DISTINCT job_id
-FROM async_job_log_tab
-WHERE job_id > 3
-  AND job_id <= 500
-  AND NOT EXISTS (SELECT 1
-  FROM async_job_tab
-  WHERE id = job_id)
-LIMIT 1000;
+SELECT *
+FROM (SELECT DISTINCT job_id, 0 AS is_step
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_0
+UNION ALL SELECT *
+FROM (SELECT DISTINCT job_id, 1 AS is_step
+  FROM async_job_step_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_1;
 
 -- DropEnded
 DELETE
@@ -481,12 +521,45 @@ DELETE
 FROM async_job_lease_log_tab
 WHERE ended_at < 1000;
 
+-- DueSchedules
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE next_at <= 1700000000
+  AND paused_at IS NULL
+ORDER BY next_at
+LIMIT 100;
+
+-- EarlierOfGroup
+SELECT job_key, COUNT(*) AS earlier
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_type = 7
+  AND job_key IN (?)
+  AND NULLIF(RTRIM(job_group), '') IS NULL
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 < 9
+GROUP BY job_key
+UNION ALL SELECT job_group, COUNT(*) AS earlier
+FROM async_job_tab INDEXED BY async_job_group
+WHERE job_type = 7
+  AND job_group IN (?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 < 9
+GROUP BY job_group; -- with "a", "a"
+
 -- EndPauses
 UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type IN (7,8)
   AND paused_until > paused_at
   AND paused_until <= unixepoch();
+
+-- EndWait
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- EndedLeases
 SELECT lock_name
@@ -525,6 +598,17 @@ WHERE id BETWEEN 1 AND 1
   AND term = 9
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- FireSchedule
+INSERT OR IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
+FROM async_job_tab INDEXED BY async_job_key
+WHERE job_key = ?
+  AND unique_in = ?; -- with "cron-nightly@1700000060", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
 
 -- FirstOfKeys
 SELECT job_key, MIN(id + 0) AS first
@@ -574,6 +658,18 @@ WHERE job_type IN (SELECT job_type
 UNION ALL SELECT '', 'now', 0, 0, 0, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
 
+-- ForgetSteps
+DELETE
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND kind < 16;
+
+-- ForgetStray
+DELETE
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND created <> 1000;
+
 -- FreeLeases
 UPDATE shedlock_tab
 SET lock_until = datetime(unixepoch(), 'unixepoch')
@@ -593,7 +689,8 @@ ORDER BY id
 LIMIT 100;
 
 -- HasScheduled
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab INDEXED BY async_job_key
 WHERE job_key = ?
   AND unique_in = ?; -- with "cron-1", 7
@@ -717,6 +814,15 @@ WHERE lock_name IN (?, ?)
   AND locked_by IN (?)
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
+-- KeepLogs
+INSERT OR IGNORE INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 16, ?, 1000, 12, 8, 5, NULL, ?); -- with "12/8", "\"a line\""
+DELETE
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND kind = 16
+  AND attempt <= 2;
+
 -- KnownTypes
 SELECT job_type, COALESCE(name, ''), COALESCE(paused_at, 0), COALESCE(settings, ''), COALESCE(told_at, 0), COALESCE(cron_at, 0), COALESCE(layout, 0), COALESCE(workers, 0), COALESCE(rate, 0), CASE WHEN paused_until > paused_at THEN paused_until ELSE 0 END, CASE WHEN paused_at IS NULL THEN '' ELSE COALESCE((SELECT actor
     FROM async_job_act_tab AS act
@@ -786,7 +892,7 @@ SELECT id, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, param
   AND max_retries IS NULL
   AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
     FROM async_job_type_tab AS named
-    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, '')
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), unixepoch()
 FROM (SELECT id AS found
   FROM async_job_tab INDEXED BY async_job_key
   WHERE id < 9
@@ -799,6 +905,27 @@ FROM (SELECT id AS found
   LIMIT 10) AS keyed JOIN async_job_tab ON id = found
 ORDER BY id
 LIMIT 10; -- with "a"
+
+-- List, states
+SELECT id, params AS params, CAST(start_time AS INTEGER), CAST(create_time AS INTEGER), CASE WHEN term = 0
+  AND attempts = 0
+  AND changes = 0
+  AND max_retries IS NULL
+  AND meta IS NULL THEN NULL ELSE CAST(term AS INTEGER) || ',' || CAST(attempts AS INTEGER) || ',' || CAST(retries AS INTEGER) || ',' || CAST(lost AS INTEGER) || ',' || CAST(changes AS INTEGER) || ',' || CAST(deferred AS INTEGER) || ',' || CAST(COALESCE(max_retries, -2) AS INTEGER) || COALESCE(',' || meta, '') END AS tally, job_key, job_group, CAST(job_type AS INTEGER), CAST(job_status AS INTEGER), CAST(priority AS INTEGER), CAST(update_time AS INTEGER), COALESCE((SELECT name
+    FROM async_job_type_tab AS named
+    WHERE named.job_type = async_job_tab.job_type), ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, COALESCE(progress, ''), COALESCE(result, ''), unixepoch()
+FROM async_job_tab
+WHERE id > 0
+  AND id < 9
+  AND job_type IN (7)
+  AND ((job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND CAST(COALESCE(start_time, 0) AS INTEGER) <= unixepoch() OR (job_status IN (0) OR job_status IS NULL)
+    AND term = 0
+    AND CAST(COALESCE(start_time, 0) AS INTEGER) > unixepoch() OR (job_status IN (0,3,4) OR job_status IS NULL)
+    AND term <> 0 OR job_status IN (1))
+ORDER BY id
+LIMIT 10;
 
 -- LockMatching
 SELECT id
@@ -823,6 +950,16 @@ ORDER BY id;
 -- LogAttempts
 INSERT OR IGNORE INTO async_job_log_tab (job_id, attempt, term, outcome, error, started, finished, instance)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?, ?); -- with 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, "", 0, 0, 0, "", "", 0, 0, ""
+
+-- LogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND kind = 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
 
 -- LongParams
 SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
@@ -898,6 +1035,13 @@ WHERE job_type = 7
   AND cron_at = 1700000060
   AND cron_at > unixepoch();
 
+-- MendScheduleRow
+UPDATE async_job_schedule_tab NOT INDEXED
+SET reached_at = 1600000000, next_at = 0
+WHERE name = ?
+  AND reached_at = 1700000000
+  AND reached_at > unixepoch(); -- with "nightly"
+
 -- MoveLease
 UPDATE shedlock_tab
 SET term = ?, layout = ?, locked_by = ?, running = ?, locked_at = datetime(unixepoch(), 'unixepoch'), lock_until = datetime(CAST(unixepoch('subsec') + 0.5 AS INTEGER) + 10, 'unixepoch')
@@ -947,6 +1091,14 @@ LIMIT 100; -- with "order 4711"
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
 VALUES (unixepoch(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?); -- with "mary", "cancel", "a mistake", (*int32)(nil), "4,5", 4, 5, "{}", 3, <nil>, 0, 2
+
+-- NoteFired
+UPDATE async_job_schedule_tab NOT INDEXED
+SET reached_at = 1700000060, next_at = 1700000120, last_at = 1700000060, last_job = 5
+WHERE name = ?
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
 
 -- NoteRunning
 UPDATE shedlock_tab
@@ -1056,6 +1208,14 @@ FROM (SELECT *
     LIMIT 100)
   LIMIT 100);
 
+-- PassSchedule
+UPDATE async_job_schedule_tab NOT INDEXED
+SET reached_at = 1700000060, next_at = NULL
+WHERE name = ?
+  AND revision = 3
+  AND reached_at = 1700000000
+  AND paused_at IS NULL; -- with "nightly"
+
 -- Pause
 INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, unixepoch());
@@ -1063,6 +1223,12 @@ UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = COALESCE(paused_at, unixepoch()), paused_until = NULL
 WHERE job_type = 7
   AND (paused_at IS NULL OR paused_until IS NOT NULL);
+
+-- PauseSchedule
+UPDATE async_job_schedule_tab NOT INDEXED
+SET paused_at = unixepoch(), revision = revision + 1
+WHERE name = ?
+  AND paused_at IS NULL; -- with "nightly"
 
 -- PauseUntil
 INSERT OR IGNORE INTO async_job_type_tab (job_type, paused_at, paused_until)
@@ -1087,6 +1253,29 @@ ORDER BY job_type;
 SELECT COALESCE(progress, '')
 FROM async_job_tab NOT INDEXED
 WHERE id = ?; -- with 1
+
+-- PutSchedule
+UPDATE async_job_schedule_tab NOT INDEXED
+SET reached_at = CASE WHEN spec = ? THEN reached_at ELSE MAX(reached_at, unixepoch()) END, next_at = CASE WHEN spec = ? THEN next_at ELSE 0 END, spec = ?, job_type = 7, params = ?, settings = ?, catch_up = 1, revision = revision + 1, put_at = unixepoch()
+WHERE name = ?; -- with "0 3 * * *", "0 3 * * *", "0 3 * * *", "{}", "{}", "nightly"
+INSERT OR IGNORE INTO async_job_schedule_tab (name, spec, job_type, params, settings, catch_up, reached_at, next_at, put_at)
+VALUES (?, ?, 7, ?, ?, 1, unixepoch(), 0, unixepoch()); -- with "nightly", "0 3 * * *", "{}", "{}"
+
+-- RecordStep
+INSERT OR IGNORE INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value) SELECT id, 0, ?, create_time, 2, 9, 1700000000000, NULL, ?
+FROM async_job_tab NOT INDEXED
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "charge", "\"x\""
+
+-- RecordStepThrough
+UPDATE async_job_tab NOT INDEXED
+SET steps = COALESCE(steps, 0) + 1
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- ReleaseLease
 UPDATE shedlock_tab
@@ -1140,11 +1329,21 @@ LIMIT 2;
 INSERT OR IGNORE INTO async_job_tab (id, params, long_params, job_type, job_status, start_time, create_time, update_time, term, attempts, retries, lost, deferred, job_key, job_group, priority, max_retries, meta, progress, result, changes, unique_in)
 VALUES (4, ?, NULL, 7, 1, 0, 1000, 1001, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL), (5, ?, ?, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, 3, ?, ?, ?, 0, NULL); -- with "{}", "see long_params", "xxxxxxxxxxxxxxxxxxx…, "a", "b", "{}", "half", "done"
 
+-- RestoreSteps
+INSERT OR IGNORE INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value)
+VALUES (1, 0, ?, 1000, 2, 9, 1700000000000, NULL, ?), (2, 1, ?, 1000, 1, 8, 5, 9, NULL); -- with "charge", "\"x\"", "until"
+
 -- Resume
 UPDATE async_job_type_tab NOT INDEXED
 SET paused_at = NULL, paused_until = NULL
 WHERE job_type = 7
   AND paused_at IS NOT NULL;
+
+-- ResumeSchedule
+UPDATE async_job_schedule_tab NOT INDEXED
+SET paused_at = NULL, reached_at = MAX(reached_at, unixepoch()), next_at = 0, revision = revision + 1
+WHERE name = ?
+  AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
 SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
@@ -1224,6 +1423,23 @@ SELECT cron_at IS NOT NULL
   AND cron_spec IS NOT NULL AS known, COALESCE(cron_at, 0) AS reached, COALESCE(cron_spec, '') AS spec, paused_at IS NOT NULL AS paused
 FROM async_job_type_tab
 WHERE job_type = 7;
+
+-- Schedules
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE name <> ''
+  AND name = ?
+  AND SUBSTR(name, 1, 1) = ?
+  AND name > ?
+ORDER BY name
+LIMIT 100; -- with "nightly", "n", "a"
+
+-- SchedulesAhead
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE reached_at > 1700000000
+ORDER BY name
+LIMIT 100;
 
 -- SeeLeases
 SELECT lock_name, unixepoch(lock_until) <= unixepoch() AS free, locked_by, term, running, unixepoch(lock_until) AS held_until, unixepoch() AS now
@@ -1307,6 +1523,14 @@ WHERE id BETWEEN 1 AND 2
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- Settle Awaiting
+UPDATE async_job_tab NOT INDEXED
+SET job_status = 3, start_time = CASE WHEN changes = 4 THEN (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(1500 AS INTEGER) * 1000 + 999999) / 1000000 ELSE unixepoch() END, retries = retries + 0, deferred = deferred + 0, term = 0, update_time = unixepoch()
+WHERE id BETWEEN 1 AND 2
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
 -- Settle Died
 UPDATE async_job_tab NOT INDEXED
 SET lost = lost + 1, term = 9, job_status = 2, update_time = unixepoch()
@@ -1327,6 +1551,18 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND changes = 1;
 
+-- Sickness
+
+-- Signal
+UPDATE async_job_tab NOT INDEXED
+SET changes = changes + 1, update_time = MAX(update_time, unixepoch())
+WHERE id BETWEEN 1 AND 1
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 1
+  AND job_status IN (1, 2, 5);
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -1344,6 +1580,41 @@ WHERE job_type = 7
   AND begins_at >= 1000
   AND begins_at < 2000
 ORDER BY begins_at, lock_name, term;
+
+-- StepsAndLogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
+
+-- StepsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
+
+-- StepsOfRun
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
+
+-- StillPending
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- SweepAll
 SELECT *
@@ -1461,6 +1732,18 @@ WHERE taken_at < 2000
   AND lock_name IN (?, ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
+
+-- Timetable
+SELECT timed.name, timed.job_type, timed.put_at, timed.reached_at, timed.next_at, COALESCE(timed.last_at, 0) AS last_at, COALESCE(timed.last_job, 0) AS last_job, COALESCE(job.job_status, -1) AS last_status, COALESCE((SELECT locked_by
+    FROM shedlock_tab
+    WHERE lock_name = 'run-schedules'), '') AS keeper, COALESCE((SELECT unixepoch(lock_until)
+    FROM shedlock_tab
+    WHERE lock_name = 'run-schedules'), 0) AS kept_until, unixepoch() AS now
+FROM async_job_schedule_tab AS timed LEFT JOIN async_job_tab AS job ON job.id = timed.last_job
+WHERE timed.next_at >= 0
+  AND timed.paused_at IS NULL
+ORDER BY timed.next_at
+LIMIT 1000;
 
 -- TypeLeases
 SELECT lock_name, unixepoch(lock_until) AS held_until, unixepoch(lock_until) > unixepoch() - 3600 AS lately

@@ -8,24 +8,28 @@ WHERE lock_name IN (?, ?)
   AND locked_by = ?; -- with "a", "b", "me"
 
 -- AddJobsUnlessThere
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key IN (?, ?)
   AND unique_in = ?; -- with "a", "b", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b"
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key IN (?, ?)
   AND unique_in = ?
 FOR UPDATE; -- with "a", "b", 7
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
@@ -34,7 +38,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddJobsUnlessThere, types
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE (job_key = ?
     AND unique_in = 7 OR job_key = ?
@@ -42,20 +47,23 @@ WHERE (job_key = ?
     AND unique_in = 8); -- with "a", "b", "b"
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, 7, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(1500 AS SIGNED) * 1000 + 999999) DIV 1000000, 1700000000, 1700000000, 0, ?, 7, 3, ?, ?), (?, 7, 0, 0, 1700000000, 1700000000, 1, ?, 7, NULL, NULL, NULL), (?, 8, 0, 0, 1700000000, 1700000000, 1, ?, 8, NULL, NULL, NULL); -- with "{}", "a", "{\"a\":\"b\"}", "g", "{}", "b", "{}", "b"
-SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending, unique_in
+SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage, unique_in
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE (job_key = ?
     AND unique_in = 7 OR job_key = ?
     AND unique_in = 7 OR job_key = ?
     AND unique_in = 8)
 FOR UPDATE; -- with "a", "b", "b"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
@@ -75,19 +83,26 @@ WHERE job_type = 7
     AND unique_in = 7); -- with "cron-1"
 
 -- AddUnlessThere
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "a", 7
 INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?
 FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
+
+-- AnySchedule
+SELECT revision
+FROM async_job_schedule_tab
+LIMIT 1;
 
 -- Beat
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -197,35 +212,92 @@ WHERE id IN (1,2)
     AND create_time < 900 OR job_status IN (1,5)
     AND update_time < 1000
     AND create_time < 1000);
-SELECT DISTINCT job_id
-FROM async_job_log_tab
-WHERE job_id > 3
-  AND job_id <= 500
-  AND NOT EXISTS (SELECT 1
-  FROM async_job_tab
-  WHERE id = job_id)
-LIMIT 1000;
+SELECT *
+FROM (SELECT DISTINCT job_id, 0 AS is_step
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_0
+UNION ALL SELECT *
+FROM (SELECT DISTINCT job_id, 1 AS is_step
+  FROM async_job_step_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_1;
 
 -- DeleteStrays
-SELECT DISTINCT job_id
-FROM async_job_log_tab
-WHERE job_id > 3
-  AND job_id <= 500
-  AND NOT EXISTS (SELECT 1
-  FROM async_job_tab
-  WHERE id = job_id)
-LIMIT 1000;
+SELECT *
+FROM (SELECT DISTINCT job_id, 0 AS is_step
+  FROM async_job_log_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_0
+UNION ALL SELECT *
+FROM (SELECT DISTINCT job_id, 1 AS is_step
+  FROM async_job_step_tab
+  WHERE job_id > 3
+    AND job_id <= 500
+    AND NOT EXISTS (SELECT 1
+    FROM async_job_tab
+    WHERE id = job_id)
+  LIMIT 1000) AS stray_1;
 
 -- DropLines
 SELECT lock_name
 FROM async_job_now_tab
 WHERE told_at < 1000;
 
+-- DueSchedules
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE next_at <= 1700000000
+  AND paused_at IS NULL
+ORDER BY next_at
+LIMIT 100;
+
+-- EarlierOfGroup
+SELECT job_key, COUNT(*) AS earlier
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_type = 7
+  AND job_key IN (?)
+  AND NULLIF(RTRIM(job_group), '') IS NULL
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 < 9
+GROUP BY job_key
+UNION ALL SELECT job_group, COUNT(*) AS earlier
+FROM async_job_tab FORCE INDEX (async_job_group)
+WHERE job_type = 7
+  AND job_group IN (?)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND id + 0 < 9
+GROUP BY job_group; -- with "a", "a"
+
 -- EndedLeases
 SELECT lock_name
 FROM shedlock_tab
 WHERE (lock_name LIKE 'at-%')
   AND UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP();
+
+-- FireSchedule
+INSERT IGNORE INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
+FROM async_job_tab FORCE INDEX (async_job_key)
+WHERE job_key = ?
+  AND unique_in = ?
+FOR UPDATE; -- with "cron-nightly@1700000060", 7
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
+VALUES (?, ?, 0, ?, ?, ?, 0, ?, 7, NULL, NULL, ?); -- with "{}", 7, 6553f13c, 1700000058, 1700000058, "cron-nightly@1700000060", "nightly"
 
 -- FirstOfKeys
 SELECT job_key, MIN(id + 0) AS first
@@ -276,7 +348,8 @@ ORDER BY id
 LIMIT 100;
 
 -- HasScheduled
-SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 1 ELSE 0 END AS pending
+SELECT id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
 FROM async_job_tab FORCE INDEX (async_job_key)
 WHERE job_key = ?
   AND unique_in = ?; -- with "cron-1", 7
@@ -517,6 +590,15 @@ SELECT COALESCE(progress, '')
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id = ?; -- with 1
 
+-- RecordStep
+INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, until_at, step_value) SELECT id, 0, ?, create_time, 2, 9, 1700000000000, NULL, ?
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id = 1
+  AND term = 9
+  AND attempts = 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+FOR UPDATE; -- with "charge", "\"x\""
+
 -- ReleaseLease
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET lock_until = FROM_UNIXTIME(GREATEST(UNIX_TIMESTAMP(), LEAST(UNIX_TIMESTAMP(), UNIX_TIMESTAMP(locked_at)) + 61))
@@ -589,6 +671,13 @@ SELECT cron_at IS NOT NULL
 FROM async_job_type_tab
 WHERE job_type = 7;
 
+-- SchedulesAhead
+SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, catch_up, revision, COALESCE(paused_at, 0) AS paused_at, reached_at, COALESCE(next_at, 0) AS next_at, next_at IS NOT NULL AS has_next, COALESCE(last_at, 0) AS last_at, COALESCE(last_job, 0) AS last_job, put_at
+FROM async_job_schedule_tab
+WHERE reached_at > 1700000000
+ORDER BY name
+LIMIT 100;
+
 -- SeeLeases
 SELECT lock_name, UNIX_TIMESTAMP(lock_until) <= UNIX_TIMESTAMP() AS free, locked_by, term, running, UNIX_TIMESTAMP(lock_until) AS held_until, UNIX_TIMESTAMP() AS now
 FROM shedlock_tab
@@ -620,10 +709,54 @@ WHERE id IN (1)
   AND term = 9
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- Sickness
+
+-- Signal
+UPDATE async_job_tab FORCE INDEX (PRIMARY)
+SET changes = changes + 1, update_time = GREATEST(update_time, UNIX_TIMESTAMP())
+WHERE id IN (1)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1)
+  AND job_status IN (1, 2, 5)
+FOR UPDATE;
+
 -- Standings
 SELECT id, COALESCE(job_status, 0) AS status, term, attempts, changes
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2);
+
+-- StepsAndLogsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created)
+FOR UPDATE;
+
+-- StepsOf
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id IN (1,2)
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created)
+FOR UPDATE;
+
+-- StepsOfRun
+SELECT job_id, kind, name, created, attempt, term, ended_at, COALESCE(until_at, 0) AS until_at, COALESCE(step_value, '') AS value
+FROM async_job_step_tab
+WHERE job_id = 1
+  AND kind < 16
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created);
 
 -- TakeLeases
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)

@@ -1,3 +1,7 @@
+DROP TABLE async_job_schedule_tab;
+
+DROP TABLE async_job_step_tab;
+
 DROP TABLE async_job_act_tab;
 
 DROP TABLE async_job_lease_log_tab;

@@ -37,12 +37,15 @@ type Parts struct {
 	// Destinations tells how the destinations are, at most that many. Nil: this process sends nothing.
 	Destinations func(most int) []deliver.Destination
 	Aliases      Aliases
-	Log          *slog.Logger
+	// Leaving ends when the service is about to stop; then no request waits any more. Nil: never.
+	Leaving context.Context
+	Log     *slog.Logger
 }
 
 type api struct {
 	Parts
 	streams *places
+	waits   *waits
 	logged  atomic.Int64 // when a problem with a cause was logged last, in unix seconds
 }
 
@@ -50,7 +53,7 @@ const ofOwn = "/v1/topics/{topic}/tasks/{name}" // where a task is by the sender
 
 // Handler returns the interface: everything below /v1/, and its description.
 func Handler(parts Parts) http.Handler {
-	a := &api{Parts: parts, streams: newPlaces()}
+	a := &api{Parts: parts, streams: newPlaces(), waits: &waits{of: map[string]int{}}}
 	mux := http.NewServeMux()
 	for pattern, route := range a.routes() {
 		mux.HandleFunc(pattern, a.answer(pattern, route))

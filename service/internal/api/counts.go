@@ -15,8 +15,9 @@ import (
 var (
 	// queries are the parameters that routes have. The others have none.
 	queries = map[string][]string{
-		"GET /v1/tasks": {"topic", "status", "name", "created_from",
+		"GET /v1/tasks": {"topic", "state", "status", "name", "created_from",
 			"created_to", "due_from", "due_to", "updated_from", "updated_to", "order", "limit", "cursor"},
+		"GET /v1/tasks/{id}": {"wait"}, "GET /v1/topics/{topic}/tasks/{name}": {"wait"},
 		"GET /v1/topics": {"prefix"}, "DELETE /v1/topics": {"prefix"},
 	}
 	// withBody are the routes that read a body.
@@ -69,7 +70,7 @@ func (c *call) queryThatDoesNotCount(known []string) (wrong []problem.Field) {
 			detail = "this request has no parameters; leave it out"
 		case !slices.Contains(known, name):
 			detail = "there is no such parameter; there are " + strings.Join(known, ", ")
-		case len(all) > 1 && name != "status":
+		case len(all) > 1 && name != "status" && name != "state":
 			detail = "it comes twice; send it once"
 		}
 		if detail != "" {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -26,9 +27,14 @@ func (a *api) jobOf(c *call, scope tokens.Scope) (*queue_job.JobInfo, *topics.To
 	if err != nil {
 		return nil, nil, err
 	}
+	return a.jobBy(c, scope, func(ctx context.Context) (*queue_job.JobInfo, error) { return a.Jobs.Get(ctx, a.DB, which) })
+}
+
+// jobBy is jobOf by another way of reading.
+func (a *api) jobBy(c *call, scope tokens.Scope, get func(context.Context) (*queue_job.JobInfo, error)) (*queue_job.JobInfo, *topics.Topic, error) {
 	ctx, cancel := c.within()
 	defer cancel()
-	job, err := a.Jobs.Get(ctx, a.DB, which)
+	job, err := get(ctx)
 	if err != nil {
 		return nil, nil, noJob(err)
 	}
@@ -56,6 +62,12 @@ func (a *api) which(c *call) (queue_job.Selector, error) {
 }
 
 func (a *api) showTask(c *call) error {
+	if wait, err := waitOf(c); err != nil || wait > 0 {
+		if err != nil {
+			return err
+		}
+		return a.awaitTask(c, wait)
+	}
 	job, topic, err := a.jobOf(c, tokens.ReadTasks)
 	if err != nil {
 		return err
@@ -127,6 +139,7 @@ const (
 type query struct {
 	Topic    string
 	Statuses []status
+	States   []string `json:",omitempty"`
 	Name     string
 
 	CreatedFrom, CreatedTo, DueFrom, DueTo, UpdatedFrom, UpdatedTo time.Time
@@ -164,7 +177,7 @@ func (a *api) listTasks(c *call) error {
 		if topic == nil {
 			continue
 		}
-		if v := viewOf(&jobs[i], topic); len(q.Statuses) == 0 || slices.Contains(q.Statuses, v.Status) {
+		if v := viewOf(&jobs[i], topic); q.wants(&v) {
 			p.Tasks = append(p.Tasks, v)
 		}
 	}
@@ -173,6 +186,12 @@ func (a *api) listTasks(c *call) error {
 		p.Cursor = q.cursor()
 	}
 	return c.say(http.StatusOK, p)
+}
+
+// wants reports whether a task of the jobs that the filter has found is one that was asked for: the filter does not tell expired tasks from
+// cancelled ones.
+func (q *query) wants(v *view) bool {
+	return len(q.Statuses) == 0 || slices.Contains(q.Statuses, v.Status) || v.Status == waiting && slices.Contains(q.Statuses, status(v.State))
 }
 
 // page is a part of a list. The cursor leads to the next part; without one, this is the last.
@@ -209,6 +228,8 @@ func queryOf(values url.Values) (*query, error) {
 			}
 		case name == "status":
 			q.Statuses, err = statusesOf(all)
+		case name == "state":
+			q.States, err = queue_job.ParseStates(strings.Split(strings.Join(all, ","), ",")...)
 		case name == "order":
 			if q.Oldest = value == "asc"; !q.Oldest && value != "desc" {
 				err = fmt.Errorf("it is to be asc or desc")
@@ -278,24 +299,44 @@ func (s span) empty(prefix string) (wrong []problem.Field) {
 
 func statusesOf(texts []string) (list []status, err error) {
 	for s := range strings.SplitSeq(strings.Join(texts, ","), ",") {
-		if jobStatuses[status(s)] == nil {
-			return nil, fmt.Errorf("there is no status %q; there are waiting, in_flight, deferred, retrying, succeeded, failed, cancelled, expired", s)
+		word := inFirstWords(status(s))
+		if jobStatuses[word] == nil {
+			return nil, fmt.Errorf("there is no status %q; there are %s", s, allStatuses)
 		}
-		list = append(list, status(s))
+		list = append(list, word)
 	}
 	return list, nil
+}
+
+// statesOf are the states of the tasks with these statuses. What is scheduled may be few among many that are queued, or the other way round, so the
+// jobs are found by their states then. Nil: their statuses find them as well.
+func (q *query) statesOf() (states []string) {
+	if len(q.States) > 0 || !slices.Contains(q.Statuses, scheduled) && !slices.Contains(q.Statuses, queued) {
+		return nil
+	}
+	for _, s := range q.Statuses {
+		if s == expired {
+			s = cancelled
+		}
+		some, _ := queue_job.ParseStates(string(s)) // which has all other words
+		states = append(states, some...)
+	}
+	return states
 }
 
 // filter is what the query means for the jobs, as far as the caller may read them.
 func (a *api) filter(c *call, q *query) (queue_job.Filter, error) {
 	f := queue_job.Filter{
-		Key: q.Name, Limit: q.Limit, NewestFirst: !q.Oldest, OmitLongParams: true,
+		Key: q.Name, States: q.States, Limit: q.Limit, NewestFirst: !q.Oldest, OmitLongParams: true,
 		CreatedFrom: q.CreatedFrom, CreatedTo: q.CreatedTo, DueFrom: q.DueFrom, DueTo: q.DueTo, UpdatedFrom: q.UpdatedFrom, UpdatedTo: q.UpdatedTo,
 	}
 	if q.Oldest {
 		f.After = q.Last
 	} else {
 		f.Before = q.Last
+	}
+	if states := q.statesOf(); states != nil {
+		f.States = states
 	}
 	for _, s := range q.Statuses {
 		for _, job := range jobStatuses[s] {
@@ -337,6 +378,9 @@ func cursorQuery(cursor string) (*query, error) {
 		if err == nil && !at.IsZero() {
 			_, err = limitOf(at, nil)
 		}
+	}
+	if err == nil {
+		_, err = queue_job.ParseStates(q.States...)
 	}
 	for _, s := range q.Statuses {
 		if err == nil && jobStatuses[s] == nil {

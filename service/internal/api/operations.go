@@ -44,6 +44,8 @@ type newOperation struct {
 	UpdatedTo   json.RawMessage `json:"updated_to"`
 	DueFrom     json.RawMessage `json:"due_from"`
 	DueTo       json.RawMessage `json:"due_to"`
+
+	only status // of those that wait: scheduled or queued; empty: all
 }
 
 // change is what the request means, without its topic. The error has all that is wrong.
@@ -66,17 +68,7 @@ func (n *newOperation) change() (operate.Change, error) {
 	if n.Status != nil && len(n.Status) == 0 {
 		say("/status", "it names no status; leave it out for all to which that can be done")
 	}
-	for i, s := range n.Status {
-		if jobStatuses[s] == nil || s == inFlight || s == expired {
-			say(fmt.Sprintf("/status/%d", i), "%q cannot be chosen; there are waiting, deferred, retrying, succeeded, failed, cancelled", s)
-			continue
-		}
-		status := jobStatuses[s][0]
-		if wants := canBeDone[n.Do]; known && !slices.Contains(wants, s) {
-			say(fmt.Sprintf("/status/%d", i), "%s does nothing to a task that is %s; it is for those that are %v", n.Do, s, wants)
-		}
-		c.Filter.Statuses = append(c.Filter.Statuses, status)
-	}
+	n.statuses(&c.Filter, say)
 	for _, t := range []struct {
 		name string
 		text json.RawMessage
@@ -101,6 +93,45 @@ func (n *newOperation) change() (operate.Change, error) {
 		return c, problem.OfFields(wrong)
 	}
 	return c, nil
+}
+
+// statuses puts the statuses of the tasks into the filter.
+func (n *newOperation) statuses(f *queue_job.Filter, say func(pointer, format string, args ...any)) {
+	wants, known := canBeDone[n.Do]
+	for i, word := range n.Status {
+		s, pointer := inFirstWords(word), fmt.Sprintf("/status/%d", i)
+		waits := s == scheduled || s == queued
+		switch {
+		case jobStatuses[s] == nil || s == inFlight || s == expired:
+			say(pointer, "%q cannot be chosen; there are scheduled, queued, waiting (which is both), deferred, retrying, completed, failed, cancelled", word)
+			continue
+		case waits && len(n.Status) > 1:
+			say(pointer, "%s is chosen alone; waiting is scheduled and queued together, and due_from and due_to choose among those", word)
+			continue
+		case waits:
+			n.only, s = s, waiting
+		}
+		if known && !slices.Contains(wants, s) {
+			say(pointer, "%s does nothing to a task that is %s; it is for those that are %v", n.Do, word, wants)
+		}
+		f.Statuses = append(f.Statuses, jobStatuses[s][0])
+	}
+}
+
+// narrow leaves of the tasks that wait those which are scheduled now, or those which are queued now: a task that falls due before its turn comes is
+// one that was scheduled.
+func (n *newOperation) narrow(f *queue_job.Filter, now time.Time) error {
+	next := now.Truncate(time.Second).Add(time.Second)
+	switch {
+	case n.only == scheduled && f.DueFrom.Before(next):
+		f.DueFrom = next
+	case n.only == queued && (f.DueTo.IsZero() || f.DueTo.After(next)):
+		f.DueTo = next
+	}
+	if wrong := (span{DueFrom: f.DueFrom, DueTo: f.DueTo}).empty("/"); len(wrong) > 0 {
+		return problem.OfFields(wrong)
+	}
+	return nil
 }
 
 // operationView is an operation as the API shows it.
@@ -170,6 +201,15 @@ func (a *api) addOperation(c *call) error {
 	change.Filter.JobTypes = []int32{topic.Type}
 	ctx, cancel := c.within()
 	defer cancel()
+	if wanted.only != "" {
+		now, err := a.now(ctx)
+		if err == nil {
+			err = wanted.narrow(&change.Filter, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if wanted.DryRun {
 		would, err := a.forecastOf(ctx, topic, change)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
-// status is what the API calls the state of a task.
+// status is the state of a task in the words that the API had first. It tells expired tasks from cancelled ones; else state says more.
 type status string
 
 const (
@@ -23,13 +23,32 @@ const (
 	failed    status = "failed"
 	cancelled status = "cancelled"
 	expired   status = "expired"
+
+	// Two of the states of the library's words are not so in the API's first words: a task that waits is one or the other.
+	scheduled status = queue_job.StateScheduled
+	queued    status = queue_job.StateQueued
 )
+
+// allStatuses is what may be asked for.
+const allStatuses = "scheduled, queued, running, retrying, deferred, completed, failed, cancelled, and expired, waiting, in_flight, succeeded"
+
+// inFirstWords returns the word that the API had first for a state.
+func inFirstWords(s status) status {
+	switch s {
+	case queue_job.StateRunning:
+		return inFlight
+	case queue_job.StateCompleted:
+		return succeeded
+	}
+	return s
+}
 
 // jobStatuses says which jobs may have a status.
 var jobStatuses = map[status][]queue_job.JobStatus{
 	waiting: {queue_job.JobStatusInit}, deferred: {queue_job.JobStatusContinue}, retrying: {queue_job.JobStatusRetry},
 	inFlight: queue_job.PendingStatuses(), succeeded: {queue_job.JobStatusSuccess}, failed: {queue_job.JobStatusFailed},
 	cancelled: {queue_job.JobStatusCancelled}, expired: {queue_job.JobStatusCancelled},
+	scheduled: {queue_job.JobStatusInit}, queued: {queue_job.JobStatusInit},
 }
 
 func statusOf(job *queue_job.JobInfo, expires time.Time) status {
@@ -53,6 +72,7 @@ type view struct {
 	Topic       string            `json:"topic"`
 	Name        string            `json:"name,omitempty"`
 	Key         string            `json:"key,omitempty"`
+	State       string            `json:"state"`
 	Status      status            `json:"status"`
 	Due         string            `json:"due"`
 	Created     string            `json:"created"`
@@ -70,7 +90,7 @@ type view struct {
 // viewOf shows a job of a topic. Parameters that were left out, or that somebody's INSERT has spoilt, are not shown.
 func viewOf(job *queue_job.JobInfo, topic *topics.Topic) view {
 	v := view{
-		ID: strconv.FormatUint(job.Id, 10), Topic: topic.Name, Name: job.Key,
+		ID: strconv.FormatUint(job.Id, 10), Topic: topic.Name, Name: job.Key, State: job.State(),
 		Due: stamp(job.Due), Created: stamp(job.Created), Updated: stamp(job.Updated),
 		Attempts: job.Attempts - job.Deferred, Deferred: job.Deferred, Priority: job.Priority.String(),
 	}

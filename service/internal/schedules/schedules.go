@@ -1,5 +1,8 @@
 // Package schedules has tasks come into a topic again and again. A schedule is a job of a type of its own, which is due when the next task is:
 // its handler adds the task and, in the same transaction, the job of the time after that one.
+//
+// These are not the rows of [queue_job.Jobs.PutSchedule]: a task needs its topic, which the handler makes if it is not there, and a version of
+// the service that knows no such rows may run beside this one.
 package schedules
 
 import (

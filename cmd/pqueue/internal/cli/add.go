@@ -18,7 +18,6 @@ func (a *app) jobAdd() *cobra.Command {
 	var at, key, group, priority, unique string
 	var after time.Duration
 	var maxRetries int
-	var meta map[string]string
 	cmd := &cobra.Command{
 		Use:   "add <type> [params]",
 		Short: "Add a job, and print its id",
@@ -46,7 +45,7 @@ they are left out, they are null.`,
 			if err != nil {
 				return err
 			}
-			j.Delay, j.Key, j.Group, j.Meta = after, key, group, meta
+			j.Delay, j.Key, j.Group = after, key, group
 			if cmd.Flags().Changed("max-retries") {
 				j.MaxRetries = &maxRetries
 			}
@@ -64,13 +63,14 @@ they are left out, they are null.`,
 	flags := cmd.Flags()
 	flags.StringVar(&at, "at", "", "when it falls due: a time (2026-11-24T10:30), or a time from now (+2h), by the database's clock")
 	flags.DurationVar(&after, "after", 0, "how long after now it falls due, by the database's clock")
+	flags.DurationVar(&j.ExpiresAfter, "expires-after", 0, "how long after now it is cancelled if it has not started (default: never)")
 	flags.StringVar(&key, "key", "", "its business key")
 	flags.StringVar(&group, "group", "", "what order and limits go by (default: the key)")
-	flags.StringVar(&unique, "unique", "", "pending or forever: how long no other job may have its key")
+	flags.StringVar(&unique, "unique", "", "waiting, pending or forever: how long no other job may have its key")
 	flags.BoolVar(&j.ReplaceWaiting, "replace", false, "if a job with its unique key waits, that job becomes this one")
 	flags.StringVar(&priority, "priority", "normal", "low, normal, high or urgent")
 	flags.IntVar(&maxRetries, "max-retries", 0, "how often it is retried; -1: without limit (default: as its type says)")
-	flags.StringToStringVar(&meta, "meta", nil, "metadata, as name=text")
+	flags.StringToStringVar(&j.Meta, "meta", nil, "metadata, as name=text")
 	return cmd
 }
 
@@ -78,12 +78,14 @@ func uniquenessOf(text string) (queue_job.Uniqueness, error) {
 	switch text {
 	case "":
 		return queue_job.NotUnique, nil
+	case "waiting":
+		return queue_job.UniqueWhileWaiting, nil
 	case "pending":
 		return queue_job.UniqueWhilePending, nil
 	case "forever":
 		return queue_job.UniqueForever, nil
 	}
-	return 0, exitf(exitUsage, "--unique %s: it is pending or forever", text)
+	return 0, exitf(exitUsage, "--unique %s: it is waiting, pending or forever", text)
 }
 
 // startOf reads when a job falls due. None is given: it says so itself, or it does at once.

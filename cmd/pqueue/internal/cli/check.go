@@ -61,8 +61,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `Say whether jobs run as they should: the database answers, its tables are up to date, instances are there, no job is late, no type has been
 paused for more than an hour without an end, or has late jobs behind its pause. It also finds an instance that holds
 a type and has been silent for minutes, one that others have buried since they did not hear of it, one that is about to stop and has no
-successor, and a type whose runs all fail. Of late jobs, it counts
-some thousands at most.
+successor, a type whose runs all fail, a schedule (pqueue schedule) whose jobs nobody adds or runs, or whose last job has failed, and who keeps
+the database from cleaning up: a transaction or a replication slot that nobody ends. Of late
+jobs, it counts some thousands at most. What its user may not see of other sessions, it leaves out; the console says which right is missing.
 
 It exits with 0 if all is well, and with 1 if not. With --nagios, it writes and exits as Nagios expects of a plugin: 0 OK, 1 WARNING,
 2 CRITICAL, 3 UNKNOWN.`,

@@ -31,10 +31,15 @@ func TestADayAtTheShell(t *testing.T) {
 	}
 	sh.want(`job add 7 {"order":48} --key order-48 --unique pending --priority high`, exitDone, "2")
 	sh.want(`job add 7 {"order":49} --key order-48 --unique pending`, exitDone, "job 2 has this key; none was added")
-	sh.want("job list", exitDone, "order-47", "order-48", "init")
+	sh.want("job list", exitDone, "order-47", "order-48", "queued")
 	sh.want("job list type:7 key:order-47 -o id", exitDone, "1\n")
+	sh.want("job list state:scheduled -o id", exitDone, "1\n")
+	sh.want("job list state:queued -o csv", exitDone, "id,type,status,", ",state\n", "2,7,init,", ",queued\n")
+	sh.want("job get 1 -o json", exitDone, `"state": "scheduled"`, `"status": "init"`)
+	sh.want("job list state:done", exitUsage, "scheduled, queued, running")
+	sh.want("job cancel state:queued -y", exitUsage, "status:")
 	sh.want("job get 1", exitDone, "order-47", "meta tenant", `{"order":47}`)
-	sh.want("job explain 1", exitDone, "job 1 of type 7: init", "for a later time", "pqueue job run-now 1", "No instance has ever run job type 7.", "pqueue host list")
+	sh.want("job explain 1", exitDone, "job 1 of type 7: scheduled", "for a later time", "pqueue job run-now 1", "No instance has ever run job type 7.", "pqueue host list")
 	sh.want("job explain 4711", exitNothing, "There is no such job")
 	sh.want("type get 7", exitNothing, "type 7 is not known here")
 	sh.want("type pause 7", exitDone, "type 7 is paused")
@@ -64,10 +69,10 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job cancel 1", exitNothing, "job 1 is cancelled since", "nothing to cancel")
 	sh.want("job set-params 1 {}", exitNothing, "job 1 is cancelled since")
 	sh.want(`job set-params 1 --retry {"order":50}`, exitDone, "{}")
-	sh.want("job get 1", exitDone, "init", `{"order":50}`)
+	sh.want("job get 1", exitDone, "queued", `{"order":50}`)
 	sh.want("job set-params 1 --retry {}", exitNothing)
 	sh.want("job cancel 1", exitDone, "cancelled 1 job")
-	sh.want("job explain 1", exitDone, "Its status is cancelled", "pqueue job retry 1")
+	sh.want("job explain 1", exitDone, "It is cancelled", "pqueue job retry 1")
 	sh.want("job explain 1 -o json", exitDone, `"kind": "final"`, `"perhaps": []`)
 	sh.want("job explain 1 -o csv", exitDone, "final,")
 	sh.want("job cancel type:7 -y", exitDone, "cancelled 1 job")
@@ -82,10 +87,70 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job get 4711", exitNothing, "no such job")
 }
 
+func TestParametersThatAreEncryptedAreShownAsThatAndNobodyWritesOverThem(t *testing.T) {
+	sh, _ := newShell(t)
+	sh.want("schema migrate", exitDone)
+	sh.want(`job add 7 "pq:codec:key-1:QUJD" --after 1h`, exitDone, "1")
+	sh.want("job set-params 1 {}", exitRefused, `encrypted, 3 bytes, key "key-1"`)
+	sh.want("job get 1", exitDone, `encrypted, 3 bytes, key "key-1"`)
+	sh.want("job list", exitDone, "encrypted, 3 bytes")
+	sh.want("job cancel 1", exitDone)
+	sh.want("job set-params 1 --retry {}", exitRefused, `encrypted, 3 bytes, key "key-1"`)
+	sh.want("job get 1 -o json", exitDone, "pq:codec:key-1:QUJD")
+}
+
+func TestWhatRunsHaveLoggedAtTheShell(t *testing.T) {
+	sh, db := newShell(t)
+	sh.want("schema migrate", exitDone)
+	sh.want("job log 1", exitNothing, "no such job")
+	sh.want("job add 7 {}", exitDone, "1")
+	sh.want("job log 1", exitDone, "nothing is kept")
+	for attempt, value := range []string{`"a\nb \u001b[31m"`, `"pq:codec:key-1:QUJD"`} {
+		_, err := db.Exec("INSERT INTO async_job_step_tab (job_id, kind, name, created, attempt, term, ended_at, step_value) "+
+			"SELECT id, 16, ?, create_time, ?, 9, 1764460800000 + ?, ? FROM async_job_tab", fmt.Sprint("log ", attempt), attempt+1, attempt, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := sh.want("job log 1", exitDone, "run 1, ended 2025-11-30 00:00:00:\na\nb \\x1b[31m\n\nrun 2, ended", `encrypted, 3 bytes, key "key-1"`); strings.Contains(out, "\x1b") {
+		t.Errorf("%q", out)
+	}
+	if out := sh.want("job log 1 --run 2 -o json", exitDone, `"attempt": 2`, "pq:codec:key-1:QUJD"); strings.Contains(out, `"attempt": 1`) {
+		t.Error(out)
+	}
+	sh.want("job get 1", exitDone)
+}
+
+func TestSchedulesThatAreRowsAtTheShell(t *testing.T) {
+	sh, _ := newShell(t)
+	sh.want("schema migrate", exitDone, "up to date")
+	sh.want("schedule next nightly", exitNothing, "there is no schedule nightly")
+	sh.want("schedule run nightly", exitNothing, "no such schedule")
+	sh.want("schedule put nightly 30 7", exitError, "five")
+	sh.want(`schedule put t1/hourly @hourly 7 {"order":47} --no-overlap --catch-up 0`, exitDone, "schedule t1/hourly is written")
+	sh.want("schedule put t2/daily @daily 8", exitDone)
+	sh.want("schedule list", exitDone, "NAME", "t1/hourly", "t2/daily", "@daily", "runs")
+	sh.want("schedule list t2/ -o id", exitDone, "t2/daily\n")
+	sh.want("schedule list t1/ -o json", exitDone, `"no_overlap": true`, `"catch_up": 0`, `"params": "{\"order\":47}"`, `"last_job": null`)
+	sh.want("schedule next t1/hourly --times 2", exitDone, "TIME", ":00:00")
+	sh.want("schedule pause t1/hourly", exitDone, "is paused")
+	sh.want("schedule pause t1/hourly", exitNothing, "was paused already")
+	sh.want("schedule list", exitDone, "paused")
+	sh.want("schedule resume t1/hourly", exitDone, "goes on")
+	sh.want("schedule run t1/hourly", exitDone, "1\n")
+	sh.want("job get 1", exitDone, "cron-t1/hourly@now", `{"order":47}`)
+	sh.want("schedule backfill t1/hourly ..2h", exitUsage, "say from when on")
+	sh.want("schedule backfill t1/hourly 5h.. --every 1m", exitDone, "added 5 jobs of schedule t1/hourly")
+	sh.want("schedule backfill t1/hourly 5h..", exitDone, "added 0 jobs")
+	sh.want("audit list", exitDone, "put schedule", "backfill schedule", "run schedule")
+	sh.want("schedule delete t1/hourly", exitDone, "is deleted")
+	sh.want("schedule delete t1/hourly", exitNothing, "there is no schedule")
+}
+
 func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 	sh := &shell{T: t, dsn: "mysql://nobody@127.0.0.1:1/none"}
 	for line, part := range map[string]string{
-		"job list typ:7":                                "there are type, status, key",
+		"job list typ:7":                                "there are type, state, status, key",
 		"job list status:done":                          `no status "done"`,
 		"job list type:7 type:8":                        "type:a,b",
 		"job list created:2h":                           "write 2h.. for what came after it",
@@ -313,9 +378,9 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-started
-	sh.want("job list type:billing", exitDone, "7 billing", "in flight")
+	sh.want("job list type:billing", exitDone, "7 billing", "running")
 	sh.want(fmt.Sprintf("job set-params %d {}", id), exitError, "in flight")
-	sh.want(fmt.Sprint("job explain ", id), exitDone, "of type 7 billing: in flight", "its handler runs, or is about to", fmt.Sprint("pqueue job cancel ", id))
+	sh.want(fmt.Sprint("job explain ", id), exitDone, "of type 7 billing: running", "its handler runs, or is about to", fmt.Sprint("pqueue job cancel ", id))
 	await(t, "the settings are told", func() bool { return strings.Contains(sh.want("type get 7", exitDone), "WorkerPoolCapacity  100\n") })
 	sh.want("type get billing", exitDone, "5s, 1m0s, and so on", "settings since", "held by")
 	sh.want("type get billing -o json", exitDone, `"WorkerPoolCapacity": "100"`)
@@ -357,7 +422,7 @@ func TestTypesLeasesAndHostsOfARunner(t *testing.T) {
 	sh.want("type get invoices", exitDone, "invoices")
 	sh.want("type rename 7 billing", exitDone, `type 7 was "invoices", and is now "billing"`)
 	close(goOn)
-	sh.want(fmt.Sprint("job watch ", id), exitDone, "success")
+	sh.want(fmt.Sprint("job watch ", id), exitDone, "completed")
 	sh.want("check", exitDone, "OK")
 	await(t, "it is told who has the lease now", func() bool {
 		return strings.Contains(sh.want("lease history billing -o json", exitDone), `"over": false`)

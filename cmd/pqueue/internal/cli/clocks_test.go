@@ -61,7 +61,9 @@ type told struct {
 
 var (
 	times = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?|\b\d\d:\d\d( UTC)?<|\b\d+(\.\d+)?(d|h|ms|m|s)( ?\d+(\.\d+)?(h|ms|m|s))*\b`)
-	parts = regexp.MustCompile(`(\d+(?:\.\d+)?)(d|h|ms|m|s)`)
+	// The space between two columns of a table is as wide as the spans in them leave it.
+	columns = regexp.MustCompile(` {2,}`)
+	parts   = regexp.MustCompile(`(\d+(?:\.\d+)?)(d|h|ms|m|s)`)
 	// What two runs have not in common: drawings, whose columns begin with whole minutes, names that are drawn, and empty steps. And when a
 	// job was created: that is by the clock of the program that adds it.
 	varies = regexp.MustCompile(`(?m) (d|x|width|datetime)="[^"]*"|\b([0-9a-z]{12}|\d{13})\b|^.*,0,0,0,0,0,0,,,,\n|^pq_.*|^created  .*|"created": "[^"]*"|<dt>Added</dt>.*`)
@@ -98,8 +100,21 @@ func toldBy(text string, now time.Time) (t told) {
 			t.times = append(t.times, span)
 		}
 	}
-	t.words += text[at:]
+	t.words = columns.ReplaceAllString(t.words+text[at:], "  ")
 	return t
+}
+
+// A table's columns are as wide as what stands in them, and "1s" is shorter than "1.1s".
+func TestASpanThatIsWrittenShorterIsToldInTheSameWords(t *testing.T) {
+	now := time.Now()
+	line := func(span string) told {
+		return toldBy(fmt.Sprintf("LEASE  HELD FOR  TERM\njob-9  %-8s  3\n", span), now)
+	}
+	for _, span := range []string{"1s", "345ms", "1m0s"} {
+		if err := line("1.1s").sameAs(line(span)); err != nil {
+			t.Errorf("%q: %v", span, err)
+		}
+	}
 }
 
 // sameAs says in what two differ. What is shown may be a few minutes older, since it is in whole steps.
@@ -263,5 +278,5 @@ func TestAWatchedJobsEndIsSaidIfTheClockIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	clockAway.Store(true)
-	sh.want("job watch 1", exitDone, "success")
+	sh.want("job watch 1", exitDone, "completed")
 }

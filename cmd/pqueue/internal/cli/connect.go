@@ -22,6 +22,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
+	"github.com/create-info/persistent-queue/cron"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
 )
@@ -43,7 +44,7 @@ func (a *app) open(ctx context.Context) (*database, error) {
 	}
 	var jobs *queue_job.Jobs
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		jobs, err = queue_job.OpenContext(ctx, db, queue_job.WithTablePrefix(a.prefix))
+		jobs, err = queue_job.OpenContext(ctx, db, queue_job.WithTablePrefix(a.prefix), queue_job.WithCron(cron.Parse))
 		return err
 	})
 	if err != nil {

@@ -77,7 +77,7 @@ func showExplanation(to io.Writer, e *operate.Explanation) {
 	if e.Job == nil {
 		fmt.Fprintf(to, "job %d\n", e.Id)
 	} else {
-		fmt.Fprintf(to, "job %d of type %s: %s\n", e.Id, typeText(e.Job.JobType, e.Job.TypeName), stateOf(e.Job))
+		fmt.Fprintf(to, "job %d of type %s: %s\n", e.Id, typeText(e.Job.JobType, e.Job.TypeName), e.Job.State())
 	}
 	for _, r := range e.Reasons {
 		showReason(to, e, r)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,7 +20,7 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return noun("job", "See, add and steer jobs",
-		a.jobList(), a.jobGet(), a.jobExplain(), a.jobErrors(), a.jobWatch(), a.jobAdd(),
+		a.jobList(), a.jobGet(), a.jobExplain(), a.jobErrors(), a.jobLog(), a.jobWatch(), a.jobAdd(),
 		a.jobCancel(), a.jobRetry(), a.jobRunNow(), a.jobReschedule(), a.jobSetPriority(), a.jobSetParams(), a.jobDelete())
 }
 
@@ -83,10 +84,10 @@ func jobColumns(output string) []column[queue_job.JobInfo] {
 	if output != "table" {
 		width = 1 << 30
 	}
-	return []column[queue_job.JobInfo]{
+	columns := []column[queue_job.JobInfo]{
 		{"id", func(j queue_job.JobInfo) string { return strconv.FormatUint(j.Id, 10) }},
 		{"type", func(j queue_job.JobInfo) string { return typeText(j.JobType, j.TypeName) }},
-		{"status", func(j queue_job.JobInfo) string { return stateOf(&j) }},
+		{"state", func(j queue_job.JobInfo) string { return j.State() }},
 		{"due", func(j queue_job.JobInfo) string { return clock(j.Due) }},
 		{"updated", func(j queue_job.JobInfo) string { return clock(j.Updated) }},
 		{"attempts", func(j queue_job.JobInfo) string { return strconv.Itoa(j.Attempts) }},
@@ -95,9 +96,27 @@ func jobColumns(output string) []column[queue_job.JobInfo] {
 			if j.LongParams && j.JobParams == "" {
 				return "(more than 4096 characters)"
 			}
-			return shortened(j.JobParams, width)
+			if output == "table" {
+				return shortened(legible(j.JobParams), width)
+			}
+			return j.JobParams
 		}},
 	}
+	if output == "csv" { // who reads it by place or by name goes on reading status
+		state := columns[2]
+		columns[2] = column[queue_job.JobInfo]{"status", func(j queue_job.JobInfo) string { return stateOf(&j) }}
+		columns = append(columns, state)
+	}
+	return columns
+}
+
+// legible is a value as people read it: of an encoded one, they read how it is stored. JSON and CSV have it as it is, so that a program that has
+// the key can decode it.
+func legible(text string) string {
+	if stored, encoded := queue_job.EncodingOf(text); encoded {
+		return stored.String()
+	}
+	return text
 }
 
 func typeText(number int32, name string) string {
@@ -107,7 +126,7 @@ func typeText(number int32, name string) string {
 	return fmt.Sprintf("%d %s", number, name)
 }
 
-// stateOf says in a word what a job does.
+// stateOf is the status of a job as CSV has it; State says more.
 func stateOf(j *queue_job.JobInfo) string {
 	if j.InFlight && j.Pending() {
 		return "in flight"
@@ -120,6 +139,7 @@ type job struct {
 	Id         string            `json:"id"`
 	Type       int32             `json:"type"`
 	TypeName   string            `json:"type_name,omitempty"`
+	State      string            `json:"state"`
 	Status     string            `json:"status"`
 	InFlight   bool              `json:"in_flight"`
 	Params     string            `json:"params"`
@@ -136,9 +156,22 @@ type job struct {
 	Priority   string            `json:"priority"`
 	MaxRetries *int              `json:"max_retries,omitempty"`
 	Meta       map[string]string `json:"meta,omitempty"`
+	Expires    *string           `json:"expires,omitempty"`
+	Tags       []string          `json:"tags,omitempty"`
 	Progress   string            `json:"progress,omitempty"`
 	Result     string            `json:"result,omitempty"`
 	Runs       []run             `json:"unsuccessful_runs,omitempty"`
+	Steps      []step            `json:"steps,omitempty"`
+}
+
+// step is a step of a handler that is done, or a sleep, in JSON.
+type step struct {
+	Name    string          `json:"name"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Until   *string         `json:"until,omitempty"`
+	Ended   *string         `json:"ended"`
+	Attempt int             `json:"attempt"`
+	Signal  bool            `json:"signal,omitempty"`
 }
 
 // run is a run that did not succeed, in JSON.
@@ -154,11 +187,12 @@ type run struct {
 
 func jobJSON(j *queue_job.JobInfo) *job {
 	return &job{
-		Id: strconv.FormatUint(j.Id, 10), Type: j.JobType, TypeName: j.TypeName, Status: j.Status.String(), InFlight: j.InFlight && j.Pending(),
+		Id: strconv.FormatUint(j.Id, 10), Type: j.JobType, TypeName: j.TypeName,
+		State: j.State(), Status: j.Status.String(), InFlight: j.InFlight && j.Pending(),
 		Params: j.JobParams, Created: stamp(j.Created), Due: stamp(j.Due), Updated: stamp(j.Updated),
 		Attempts: j.Attempts, Retries: j.Retries, Lost: j.Lost, Deferred: j.Deferred,
 		Key: j.Key, Unique: j.Unique, Group: j.Group, Priority: j.Priority.String(), MaxRetries: j.MaxRetries,
-		Meta: j.Meta, Progress: j.Progress, Result: j.Result,
+		Meta: j.Meta, Expires: stamp(j.Expires), Tags: j.Tags, Progress: j.Progress, Result: j.Result,
 	}
 }
 
@@ -178,13 +212,31 @@ func (a *app) show(ctx context.Context, db *database, id uint64) error {
 	if err != nil {
 		return err
 	}
+	var steps []queue_job.StepInfo
+	err = a.within(ctx, func(ctx context.Context) (err error) {
+		steps, err = db.jobs.Steps(ctx, db, id)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	whole := jobJSON(info)
 	for _, r := range runs {
 		whole.Runs = append(whole.Runs, run{r.Attempt, r.Outcome, r.Error, stamp(r.Started), stamp(r.Finished), r.Instance, r.Term})
 	}
+	for _, s := range steps {
+		done := step{Name: s.Name, Value: s.Value, Ended: stamp(s.Ended), Attempt: s.Attempt, Signal: s.Signal}
+		if !s.Until.IsZero() {
+			done.Until = stamp(s.Until)
+		}
+		whole.Steps = append(whole.Steps, done)
+	}
 	switch a.output {
 	case "table":
-		return showJob(a.Out, info, runs)
+		if err := showJob(a.Out, info, runs); err != nil || len(steps) == 0 {
+			return err
+		}
+		return showSteps(a.Out, steps)
 	case "json":
 		return indented(a.Out, whole)
 	}
@@ -216,8 +268,11 @@ func showJob(to io.Writer, j *queue_job.JobInfo, runs []queue_job.Attempt) error
 	line := labelled(out)
 	line("job", strconv.FormatUint(j.Id, 10))
 	line("type", typeText(j.JobType, j.TypeName))
-	line("status", stateOf(j))
+	line("state", j.State())
 	line("due", clock(j.Due))
+	if !j.Expires.IsZero() {
+		line("expires", expiresText(j))
+	}
 	line("created", clock(j.Created))
 	line("updated", clock(j.Updated))
 	line("attempts", attemptsText(j))
@@ -233,12 +288,15 @@ func showJob(to io.Writer, j *queue_job.JobInfo, runs []queue_job.Attempt) error
 	if j.Group != j.Key {
 		line("group", j.Group)
 	}
+	if len(j.Tags) > 0 {
+		line("tags", strings.Join(j.Tags, ", "))
+	}
 	for _, key := range slices.Sorted(maps.Keys(j.Meta)) {
 		line("meta "+key, j.Meta[key])
 	}
-	line("progress", j.Progress)
-	line("result", j.Result)
-	line("params", j.JobParams)
+	line("progress", legible(j.Progress))
+	line("result", legible(j.Result))
+	line("params", legible(j.JobParams))
 	if err := out.Flush(); err != nil || len(runs) == 0 {
 		return err
 	}
@@ -250,6 +308,34 @@ func showJob(to io.Writer, j *queue_job.JobInfo, runs []queue_job.Attempt) error
 			took = r.Finished.Sub(r.Started).Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(out, "%d\t%s\t%s\t%s\t%s\t%s\n", r.Attempt, clock(r.Finished), took, r.Outcome, oneLine(r.Instance), oneLine(r.Error))
+	}
+	return out.Flush()
+}
+
+// expiresText says when a job expires, and of one whose end has come and that waits, what becomes of it.
+func expiresText(j *queue_job.JobInfo) string {
+	if j.Pending() && !j.InFlight && !j.AsOf.IsZero() && !j.Expires.After(j.AsOf) {
+		return clock(j.Expires) + ": has expired, and is cancelled when its turn comes"
+	}
+	return clock(j.Expires)
+}
+
+func showSteps(to io.Writer, steps []queue_job.StepInfo) error {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(to, "\nsteps and signals:")
+	fmt.Fprintln(out, "STEP\tRUN\tENDED\tVALUE")
+	for _, s := range steps {
+		value := legible(string(s.Value))
+		switch {
+		case s.Signal && s.Ended.IsZero():
+			value = "waits for this signal until " + clock(s.Until)
+		case s.Signal && s.Value == nil:
+			value = "has not come until " + clock(s.Until)
+		case s.Signal:
+		case !s.Until.IsZero():
+			value = "sleeps until " + clock(s.Until)
+		}
+		fmt.Fprintf(out, "%s\t%d\t%s\t%s\n", oneLine(s.Name), s.Attempt, clock(s.Ended), oneLine(value))
 	}
 	return out.Flush()
 }
@@ -290,13 +376,13 @@ func (a *app) watch(ctx context.Context, db *database, id uint64) error {
 		if err != nil {
 			return err
 		}
-		state := stateOf(info)
+		state := info.State()
 		if info.Pending() && !info.InFlight {
 			state += ", due " + clock(info.Due)
 		}
 		state += ", started " + words.Count(info.Attempts, "time")
 		if info.Progress != "" {
-			state += ": " + oneLine(info.Progress)
+			state += ": " + oneLine(legible(info.Progress))
 		}
 		if state != last {
 			now, err := a.now(ctx, db)

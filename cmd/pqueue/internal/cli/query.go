@@ -15,7 +15,8 @@ import (
 const queryHelp = `A query is a list of terms, all of which must hold:
 
   type:7  type:7,8  type:billing     job types, by number or by the name that the type's service has
-  status:failed,cancelled            init, success, failed, continue, retry, cancelled;
+  state:queued,running               scheduled, queued, running, retrying, deferred, completed, failed, cancelled
+  status:failed,cancelled            as it stands in the table: init, success, failed, continue, retry, cancelled;
                                      or pending (not done) and final (done, failed or cancelled)
   key:order-47                       the business key
   created:FROM..TO                   when the job was added
@@ -71,6 +72,8 @@ func (q *query) add(field, value string) (err error) {
 		}
 	case "status":
 		f.Statuses, err = statusesOf(value)
+	case "state":
+		f.States, err = queue_job.ParseStates(strings.Split(value, ",")...)
 	case "key":
 		f.Key = value
 	case "created":
@@ -82,7 +85,7 @@ func (q *query) add(field, value string) (err error) {
 	case "since":
 		q.updated.from, err = limitOf(value)
 	default:
-		err = fmt.Errorf("no such field; there are type, status, key, created, updated, due and since")
+		err = fmt.Errorf("no such field; there are type, state, status, key, created, updated, due and since")
 	}
 	return err
 }
@@ -102,6 +105,25 @@ func statusesOf(value string) (statuses []queue_job.JobStatus, err error) {
 		}
 	}
 	return statuses, nil
+}
+
+// ended puts states in which jobs have ended into the statuses. In another, a job that is to be changed may not be any more when its turn comes.
+func (q *query) ended() error {
+	of := map[string]queue_job.JobStatus{queue_job.StateCompleted: queue_job.JobStatusSuccess,
+		queue_job.StateFailed: queue_job.JobStatusFailed, queue_job.StateCancelled: queue_job.JobStatusCancelled}
+	if q.has("state") && q.has("status") {
+		return fmt.Errorf("state: and status: choose the same jobs to change; use one of them")
+	}
+	for _, state := range q.filter.States {
+		status, has := of[state]
+		if !has {
+			return fmt.Errorf("state:%s cannot choose jobs to change, because a job may leave that state before its turn comes; "+
+				"use status:, and due: if need be", state)
+		}
+		q.filter.Statuses = append(q.filter.Statuses, status)
+	}
+	q.filter.States = nil
+	return nil
 }
 
 // resolve puts into the filter what the database alone knows.

@@ -64,7 +64,10 @@ func (a *app) steer(s steering) *cobra.Command {
 			}
 			var q *query
 			if !isList {
-				if q, err = parseQuery(args); err != nil {
+				if q, err = parseQuery(args); err == nil {
+					err = q.ended()
+				}
+				if err != nil {
 					return &exit{exitUsage, err}
 				}
 			}
@@ -369,7 +372,8 @@ func (a *app) jobSetParams() *cobra.Command {
 		Use:   "set-params <id> <params>",
 		Short: "Give a waiting job other parameters",
 		Long: `Give a waiting job other parameters, as JSON; "-" reads them from standard input. The old ones are printed. A job that is in flight is
-refused: its handler has the old parameters, and a retry would have others. With --retry, a failed or cancelled job runs again with these.`,
+refused: its handler has the old parameters, and a retry would have others. With --retry, a failed or cancelled job runs again with these.
+A job whose parameters are encrypted is refused: pqueue has no keys.`,
 		Example: "  pqueue job set-params 4711 '{\"order\": 48}'\n  pqueue job set-params 4711 --retry '{\"order\": 48}'",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -393,10 +397,14 @@ func (a *app) setParams(ctx context.Context, db *database, id uint64, text strin
 	if err != nil {
 		return err
 	}
+	if stored, encoded := queue_job.EncodingOf(old.JobParams); encoded {
+		return exitf(exitRefused, "the parameters of job %d are stored %v; they can only be changed where they can be decoded: by a program of yours",
+			id, stored)
+	}
 	changed := 0
 	err = a.within(ctx, func(ctx context.Context) error {
 		if retry {
-			changed, err = a.retried(db.jobs.RetryWith(ctx, db, queue_job.ID(id), queue_job.JSON(text)))
+			changed, err = a.retried(db.jobs.RetryWith(ctx, db, queue_job.ID(id), queue_job.JSON(text), queue_job.KeepSteps))
 		} else {
 			changed, err = db.jobs.SetParams(ctx, db, queue_job.ID(id), queue_job.JSON(text))
 		}

@@ -27,7 +27,8 @@ they are, with the first, which says what happened: so far the model is off. The
 says what would have been enough for 99 of 100 jobs to start within a time.
 
 It reads what type history shows, and not the jobs. The model starts jobs in the order in which they fall due and knows neither priorities
-nor groups. When they fell due is known within a factor of two of how late they were. Jobs that still wait are not known.`,
+nor groups, with their MaxPerKey and RatePerKey. When they fell due is known within a factor of two of how late they were. Jobs that
+still wait are not known.`,
 		Example: "  pqueue type what-if 7 --workers 40\n  pqueue type what-if billing --rate 25 --last 7d --within 1m",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
