@@ -20,6 +20,10 @@ PRIVATE := $(SERVERS) -private
 FAULT_TESTS := go -C tests/faults test -count=1
 FAULTS := -- $(FAULT_TESTS)
 
+# What fails beside other tests is run by itself before it counts as a failure.
+ALONE := go run ./tests/alone
+GO_TEST := $(ALONE) go test
+
 # What says, of a run of tests, what ran on which database, what failed and what was left out.
 SUMMARY := go run ./tests/summary
 SAY_HOW_IT_ENDS := trap 'echo "{\"Action\":\"exit\",\"Code\":$$?}"' EXIT
@@ -53,11 +57,11 @@ GIVING_WAY := nice -n 19
 # The suite measures how soon things happen, so no other package runs beside it. The service and the faults come next, and what compiles gives
 # way to them.
 test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv provides; a kill, a freeze, a restart.
-	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec 'go test $(AS_USUAL) ./tests; \
-	  $(call BESIDE,$(GIVING_WAY) go test $(AS_USUAL) ./tests/way ./cmd/pqueue/...,go test $(AS_USUAL) ./tests/service)'; \
+	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec '$(GO_TEST) $(AS_USUAL) ./tests; \
+	  $(call BESIDE,$(GIVING_WAY) $(GO_TEST) $(AS_USUAL) ./tests/way ./cmd/pqueue/...,$(GO_TEST) $(AS_USUAL) ./tests/service)'; \
 	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
-	    $(GIVING_WAY) go test $(AS_USUAL) ./examples/..., \
-	    $(FAULT_TESTS) -json -short -run "$(MAIN_FAULTS)" -parallel 6 -timeout 10m)'; \
+	    $(GIVING_WAY) $(GO_TEST) $(AS_USUAL) ./examples/..., \
+	    $(ALONE) $(FAULT_TESTS) -json -short -run "$(MAIN_FAULTS)" -parallel 6 -timeout 10m)'; \
 	} | $(SUMMARY) -rest 'make check tests what needs no server, make test-all everything else'
 
 # Most of the time, a test waits, so that many run at a time. A test that measures milliseconds is not parallel and runs alone. Of packages
@@ -93,19 +97,19 @@ THOUSAND := ^TestAThousandStartsAndStopsLeaveNothingBehind$$
 # (the browser, the service's senders, testenv) runs alone.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec '$(call BESIDE, \
-	    nice go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests, \
-	    go test $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,$(THOUSAND)) ./tests && \
-	    go test $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service && \
-	    go test $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service && \
-	    nice go test $(IN_FULL) -run "$(THOUSAND)" $(call NOT_ON,SQLite|MariaDB) ./tests)'; \
-	  $(SERVERS) -browser -- sh -ec 'go test $(ONE_BY_ONE) -parallel 4 ./tests/browser; \
-	  go test $(ONE_BY_ONE) ./service/internal/deliver ./tests/shells'; \
-	  go test $(ONE_BY_ONE) ./tests/testenv; \
+	    nice $(GO_TEST) $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests, \
+	    $(GO_TEST) $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,$(THOUSAND)) ./tests && \
+	    $(GO_TEST) $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service && \
+	    $(GO_TEST) $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service && \
+	    nice $(GO_TEST) $(IN_FULL) -run "$(THOUSAND)" $(call NOT_ON,SQLite|MariaDB) ./tests)'; \
+	  $(SERVERS) -browser -- sh -ec '$(GO_TEST) $(ONE_BY_ONE) -parallel 4 ./tests/browser; \
+	  $(GO_TEST) $(ONE_BY_ONE) ./service/internal/deliver ./tests/shells'; \
+	  $(GO_TEST) $(ONE_BY_ONE) ./tests/testenv; \
 	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
-	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
-	    $(GIVING_WAY) go test $(ONE_BY_ONE) -run "^TestASeed|^TestEveryMutant|^TestEveryKnownFailure" ./internal/simulator ./operate ./tests/faults && \
-	    $(GIVING_WAY) go test $(ONE_BY_ONE) ./tests/dbtest ./tests/release ./tests/summary ./tests/bench, \
-	    $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
+	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
+	    $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) -run "^TestASeed|^TestEveryMutant|^TestEveryKnownFailure" ./internal/simulator ./operate ./tests/faults && \
+	    $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) ./tests/dbtest ./tests/release ./tests/summary ./tests/alone ./tests/bench, \
+	    $(ALONE) $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
 NOT_OTHERS := $(call NOT_ON,SQLite|MariaDB|MySQL|PostgreSQL)

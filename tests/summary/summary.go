@@ -26,7 +26,7 @@ const noDatabase = "no database"
 
 // event is a line of "go test -json"; go doc test2json says what the actions mean.
 type event struct {
-	Action, Package, Test, Output string
+	Action, Package, Test, Output string  // alone, which runs go test, has two actions more: doubt and beside
 	Elapsed                       float64 // in seconds
 	Code                          int     // of "exit", which is none of go test's: how the commands ended that were to run
 }
@@ -67,6 +67,7 @@ type summary struct {
 	passed       map[test]string    // with its database, or noDatabase
 	leftOut      map[string]int     // by reason
 	again        []string           // what was measured again, for it was late the first time
+	beside       []test             // what failed beside others and held by itself
 	failed       []test
 	code         int // of the commands; a test that failed is one reason for it
 }
@@ -103,6 +104,12 @@ func (s *summary) take(line string) {
 		if !strings.HasPrefix(e.Output, "=== ") {
 			s.said[t] = append(s.said[t], e.Output)
 		}
+	case "doubt":
+		s.say("FAILED beside others, and is run again by itself when they are through:  %s\n%s", t, strings.Join(s.said[t], ""))
+		delete(s.running, t)
+		delete(s.said, t)
+	case "beside":
+		s.beside = append(s.beside, t)
 	case "pass", "fail", "skip":
 		s.ended(t, e)
 	case "exit":
@@ -197,6 +204,9 @@ func (s *summary) end(rest string) int {
 	}
 	for _, what := range s.again {
 		s.say("%s", what)
+	}
+	for _, t := range s.beside {
+		s.say("failed beside others, and held by itself, twice: %s", t)
 	}
 	if rest != "" {
 		s.say("%s", rest)

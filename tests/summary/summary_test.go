@@ -123,3 +123,22 @@ func TestSummary_IsNotGreenIfACommandFailedOrNothingRan(t *testing.T) {
 		}
 	}
 }
+
+func TestSummary_ShowsWhatFailedBesideOthersThoughItHeldByItself(t *testing.T) {
+	said, code := story(t,
+		event{Action: "run", Package: pkg, Test: "TestLate"},
+		event{Action: "output", Package: pkg, Test: "TestLate", Output: "    late_test.go:7: after 3s\n"},
+		event{Action: "doubt", Package: pkg, Test: "TestLate"},
+		event{Action: "run", Package: pkg, Test: "TestLate"},
+		event{Action: "pass", Package: pkg, Test: "TestLate"},
+		event{Action: "beside", Package: pkg, Test: "TestLate"},
+	)
+	for _, want := range []string{"late_test.go:7: after 3s", "failed beside others, and held by itself, twice: tests: TestLate", "all green after 6s"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in:\n%s", want, said)
+		}
+	}
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
