@@ -53,20 +53,20 @@ func (r *fairRuns) starts() (large, small int) {
 	return r.large, len(r.small)
 }
 
-// To see how long they wait beside 200,000 jobs on three instances:
+// To see how long they wait beside 200,000 jobs on three instances that are held back by nothing:
 //
-//	go run ./tests/testenv -- go test -count=1 -v -run ASmallGroup ./tests
+//	PQ_TEST_FIGURES=1 go run ./tests/testenv -- go test -count=1 -v -run ASmallGroup ./tests
 func TestASmallGroupDoesNotWaitForTheBacklogOfALargeOneAlsoWhileItsTypeMoves(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		large, behind, coming := unlessShort(200_000, 6000), 20, unlessShort(1000, 60)
+		large, behind, coming := unlessFigures(200_000, unlessShort(30_000, 6000)), 20, unlessFigures(1000, unlessShort(300, 60))
 		jobs := open(t, d.DB)
 		addAll(t, d, groupJobs(large, "large"))
 		addAll(t, d, groupJobs(behind, "small"))
 		runs, added := fairRuns{small: map[uint64]fairMoment{}}, map[uint64]fairMoment{}
 		cfg := queue_job.Config{FairByGroup: true, HandleJobFunc: runs.handle, WorkerPoolCapacity: 4}
-		if large <= 6000 { // the backlog is longer than the queue, and lasts
-			cfg.QueueMaxSize, cfg.LoadLimit, cfg.RatePerSecond, cfg.RateBurst = 400, 200, 1000, 20
+		if large < 200_000 { // the backlog is longer than the queue, and lasts, and leaves something to the tests beside this one
+			cfg.QueueMaxSize, cfg.LoadLimit, cfg.RatePerSecond, cfg.RateBurst = 400, 200, unlessShort(2500.0, 1000), 20
 		}
 		first := start(t, d.DB, cfg)
 		start(t, d.DB, cfg)
@@ -129,7 +129,7 @@ func TestGroupsStartInTheProportionOfTheirWeightsOnEveryDatabase(t *testing.T) {
 			}
 			return nil
 		}})
-		awaitNumber(t, d.DB, n, succeeded)
+		awaitNumber(t, d.DB, int64(n), succeeded)
 		if got := gold.Load(); got < counted*73/100 || got > counted*77/100 {
 			t.Errorf("%d of %d starts are of the group with three quarters of the weight", got, counted)
 		}
@@ -167,10 +167,13 @@ func TestExplainCountsTheJobsOfItsOwnGroupThatCameBefore(t *testing.T) {
 // other drained jobs that do nothing at 0.53 to 1.03 of the usual speed. The aim is 0.97. The bound is for what would be a fault, such as a loader that rests.
 //
 //	go run ./tests/testenv -- go test -count=1 -v -run AFairTypeIsDrained ./tests
+//
+// With PQ_TEST_FIGURES, six times as many jobs.
 func TestAFairTypeIsDrainedWithoutRests(t *testing.T) {
 	long(t)
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
-		const n, rounds, least = 60_000, 3, 0.33
+		const rounds, least = 3, 0.33
+		n := unlessFigures(60_000, 10_000)
 		migrate(t, d)
 		takes := [2]time.Duration{time.Hour, time.Hour}
 		for i := range 2 * rounds { // by turns, and the shortest counts
@@ -178,7 +181,7 @@ func TestAFairTypeIsDrainedWithoutRests(t *testing.T) {
 			addAll(t, d, slices.Concat(groupJobs(n*9/10, "large"), groupJobs(n/10, "small")))
 			began := time.Now()
 			r := start(t, d.DB, queue_job.Config{FairByGroup: i%2 == 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
-			awaitNumber(t, d.DB, n, succeeded)
+			awaitNumber(t, d.DB, int64(n), succeeded)
 			takes[i%2] = min(takes[i%2], time.Since(began))
 			stop(t, r)
 		}

@@ -314,6 +314,14 @@ func addRows(t *testing.T, db *sql.DB, n int, each func(i int) row) {
 	}
 }
 
+// unlessFigures is more for whoever wants figures, and has the machine alone.
+func unlessFigures[T any](more, usual T) T {
+	if os.Getenv("PQ_TEST_FIGURES") != "" {
+		return more
+	}
+	return usual
+}
+
 // unlessShort is the first value, or in the short run the second.
 func unlessShort[T any](full, short T) T {
 	if testing.Short() {
