@@ -137,8 +137,14 @@ func (p *part) jobOf(t *task) queue_job.Job {
 		Key: t.row.Key, Group: t.row.Group(), Priority: queue_job.Priority(t.row.Priority), CreateTime: uint32(t.row.CreateTime), Meta: t.row.Metadata(),
 	}
 	if t.row.Extra != nil {
-		bridge.QueueJob.Extra(&job, t.row.Extra)
+		return withExtra(job, t.row.Extra)
 	}
+	return job
+}
+
+// withExtra has a job of its own to fill in: what jobOf returned would be moved to the heap for each plain job, too.
+func withExtra(job queue_job.Job, extra *store.Extra) queue_job.Job {
+	bridge.QueueJob.Extra(&job, extra)
 	return job
 }
 
