@@ -68,6 +68,7 @@ test: ## The promises on SQLite, MariaDB, MySQL and PostgreSQL, which testenv pr
 # that have to be alone, one runs at a time: -p 1. What go vet would say, make check has said.
 AS_USUAL := -json -vet=off -short -count=1 -parallel 16 -timeout 20m
 IN_FULL := -json -vet=off -count=1 -p 1 -parallel 8 -timeout 60m
+RACING := $(RACE) -short $(IN_FULL)
 ONE_BY_ONE := -json -vet=off -count=1 -p 1 -timeout 30m
 
 # What is left out: tests, and then databases, however deep they stand in a test's name. In this order: go test takes the first pattern
@@ -91,17 +92,18 @@ endif
 MUTANTS := ^TestTheTestsTurnRedForEachMutant$$
 THOUSAND := ^TestAThousandStartsAndStopsLeaveNothingBehind$$
 
-# What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server. It stretches the
-# bounds on time, but gives way to nothing: behind tests that compute for minutes, a database in the process does not answer within three
-# seconds. A thousand starts and stops measure no time, but leave nothing behind in a process that is theirs alone. Worlds and compilers give
-# way to the faults; what measures time and computes (the browser, the service's senders, testenv) runs alone.
+# What may race is the library's code, which is the same for all servers. So the race detector has SQLite and one server, and the short form
+# of what is long, which mostly has more jobs. It stretches the bounds on time, but gives way to nothing: behind tests that compute for
+# minutes, a database in the process does not answer within three seconds. A thousand starts and stops measure no time, but leave nothing
+# behind in a process that is theirs alone. Worlds and compilers give way to the faults; what measures time and computes (the browser, the
+# service's senders, testenv) runs alone.
 test-all: race ## What make test leaves out: the race detector, long tests, all sessions, 10,000 worlds, short faults, clusters, a browser.
 	@{ $(SAY_HOW_IT_ENDS); $(SERVERS) -- sh -ec '$(call BESIDE, \
-	    $(GO_TEST) $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL) ./tests, \
-	    $(GO_TEST) $(IN_FULL) -run "$(AT_LENGTH)" $(call NOT_ON,SQLite|MariaDB,$(THOUSAND)) ./tests && \
+	    $(GO_TEST) $(RACING) $(call NOT_ON,MySQL|PostgreSQL,$(THOUSAND)) ./tests, \
+	    $(GO_TEST) $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(THOUSAND)" ./tests && \
 	    $(GO_TEST) $(IN_FULL) -run "$(AT_LENGTH)" -skip "$(MUTANTS)" ./tests/service && \
-	    $(GO_TEST) $(RACE) $(IN_FULL) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service && \
-	    nice $(GO_TEST) $(IN_FULL) -run "$(THOUSAND)" $(call NOT_ON,SQLite|MariaDB) ./tests)'; \
+	    $(GO_TEST) $(RACING) $(call NOT_ON,MySQL|PostgreSQL,$(OF_PROCESSES)|$(MUTANTS)) ./tests/service && \
+	    nice $(GO_TEST) $(IN_FULL) -run "$(THOUSAND)" ./tests)'; \
 	  $(SERVERS) -browser -- sh -ec '$(GO_TEST) $(ONE_BY_ONE) -parallel 4 ./tests/browser; \
 	  $(GO_TEST) $(ONE_BY_ONE) ./service/internal/deliver ./tests/shells'; \
 	  $(GO_TEST) $(ONE_BY_ONE) ./tests/testenv; \
