@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 )
 
 // ErrCompleting is the cause of an error if a handler writes to its own job ([Job.SetResult], [Jobs.Cancel] and others) while the
@@ -38,15 +39,19 @@ func (j *Job) completesThrough(tx Executor) {
 	completing.n.Store(int32(len(completing.of)))
 }
 
-// returned forgets a job whose handler has returned.
-func (j *Job) returned() {
+// returned forgets a job whose handler has returned, and returns what is to follow it.
+func (j *Job) returned() (next []store.NewJob) {
+	if !atomic.CompareAndSwapInt32(&j.follows, followsNot, followsNoMore) {
+		next = j.followers()
+	}
 	if atomic.LoadInt32(&j.ended) == 0 {
-		return
+		return next
 	}
 	completing.Lock()
 	defer completing.Unlock()
 	delete(completing.of, j)
 	completing.n.Store(int32(len(completing.of)))
+	return next
 }
 
 // completesStill returns ErrCompleting if the transaction in which the job was completed is open.

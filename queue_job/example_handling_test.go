@@ -91,6 +91,18 @@ func ExampleJobs_Signal() {
 	_ = approve
 }
 
+// The mail and the clean-up follow the order exactly once, if it has succeeded.
+func ExampleJobs_Then() {
+	mail, tidyUp := queue_job.Define[string](8, "mail"), queue_job.Define[string](9, "tidy-up")
+	_ = queue_job.Config{NeedRetry: true, MaxRetries: 5, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+		receipt, err := chargeOnce(ctx, job.IdempotencyKey())
+		if err != nil {
+			return err
+		}
+		return jobs.Then(ctx, job, mail.New(receipt), tidyUp.New(receipt, queue_job.After(24*time.Hour)))
+	}}
+}
+
 // Goods are reserved exactly once: a run that has not the job any more cannot commit.
 func ExampleStepTx() {
 	_ = queue_job.Config{HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {

@@ -25,7 +25,8 @@ func (behind) EndReason(j *Job) string          { return j.endReason }
 
 func (behind) Log(j *Job, text string) (store.Step, error) { return j.log(text) }
 
-func (behind) Returned(j *Job) { j.returned() }
+func (behind) Returned(j *Job) (next []store.NewJob)  { return j.returned() }
+func (behind) Then(j *Job, next []store.NewJob) error { return j.then(next) }
 
 func (behind) WithDefaults(c Config) Config                        { return c.withDefaults() }
 func (behind) Defined(c *Config) bool                              { return c.defined }

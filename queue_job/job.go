@@ -109,6 +109,7 @@ type Job struct {
 	number      int32          // of the run in the table, which counts deferred runs too
 	retriesMost int32          // store.NotSet: as the type says
 	started     time.Time
+	follows     int32  // whether jobs follow it, see then.go
 	ended       int32  // the status that CompleteTx, FailTx or CancelTx has written, in a transaction that may be open, or that Sleep asks for; 0: none
 	endReason   string // of the latter two
 	steps       *steps // that it has called; nil: none

@@ -100,11 +100,13 @@ var ErrUnusable = conn.ErrUnusable
 // ErrNoTables is the cause of an error if the tables are not there, or lack something.
 var ErrNoTables = conn.ErrNoTables
 
+var errNotOpened = errors.New("the Jobs were not opened; make them with queue_job.Open")
+
 // through returns the tables, reached through the executor of a verb.
 func (j *Jobs) through(ex Executor) (*record.Store, error) {
 	switch {
 	case j == nil || j.store == nil:
-		return nil, errors.New("the Jobs were not opened; make them with queue_job.Open")
+		return nil, errNotOpened
 	case conn.NoHandle(ex):
 		return nil, errors.New("the executor is nil; pass your transaction, or the *sql.DB outside of one")
 	}

@@ -153,6 +153,8 @@ func Result(text string) EndOption { return func(e *ending) { e.result = &text }
 // refused, because each statement through it is committed by itself. That is so for every pool, whatever its name: a
 // *sql.DB, a bun.DB, and GORM's Statement.ConnPool outside of a transaction. A *sql.Conn is accepted: begin the
 // transaction on it first.
+//
+// Jobs that are to follow are added in the same transaction, with [Jobs.Add]. A run that has called [Jobs.Then] is refused.
 func (j *Job) CompleteTx(ctx context.Context, tx Executor, options ...EndOption) error {
 	return j.endTx(ctx, tx, "complete", JobStatusSuccess, "", options)
 }
@@ -192,6 +194,8 @@ func (j *Job) endTx(ctx context.Context, tx Executor, verb string, status JobSta
 		err = errNoRunner
 	case atomic.LoadInt32(&j.ended) == int32(JobStatusContinue):
 		err = ErrAsleep
+	case status == JobStatusSuccess && atomic.LoadInt32(&j.follows) != followsNot:
+		err = errThenCompleted
 	default:
 		if err = j.completesStill(); err != nil {
 			break

@@ -51,7 +51,7 @@ var (
 // recordPatience is for how long a record is tried to be written after a step was done. The run's context may have ended by then.
 const recordPatience = 10 * time.Second
 
-// steps are the steps of a run.
+// steps are the steps of a run, and what follows it.
 type steps struct {
 	mu     sync.Mutex
 	loaded bool
@@ -60,6 +60,8 @@ type steps struct {
 	busy   int                     // how many functions are running
 	wait   *Outcome                // the run ended in a sleep, or …
 	awaits bool                    // … in the wait for a signal
+	next   []store.NewJob          // of [Jobs.Then]
+	bytes  int                     // of these
 }
 
 type stepName struct {

@@ -80,3 +80,37 @@ func TestAwaitAndSignalGoByTheClockOfTheTest(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatFollowsARunIsAddedAndRuns(t *testing.T) {
+	var q *queuetest.Queue
+	var ran []string
+	q = queuetest.New(t,
+		queue_job.Config{JobType: 1, NeedRetry: true, MaxRetries: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			err := q.Jobs.Then(ctx, job, queue_job.AddModelJob{JobType: 2, JobParams: "a"}, queue_job.AddModelJob{JobType: 2, Delay: time.Hour})
+			if err == nil && job.Attempt == 2 {
+				err = errors.New("not yet")
+			}
+			return err
+		}},
+		queue_job.Config{JobType: 2, HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			ran = append(ran, job.JobParams)
+			return nil
+		}})
+	id, err := q.Jobs.Add(t.Context(), q.DB, queue_job.AddModelJob{JobType: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.LoseOne(id)
+	if run := q.RunOne(id); run.Status != queue_job.JobStatusRetry || len(ran) > 0 {
+		t.Errorf("%+v, %q", run, ran)
+	}
+	q.Advance(time.Hour) // the retry
+	q.RunDue()
+	if len(ran) != 1 || ran[0] != `"a"` {
+		t.Errorf("after the success: %q", ran)
+	}
+	q.Advance(time.Hour)
+	if q.RunDue(); len(ran) != 2 {
+		t.Errorf("an hour later: %q", ran)
+	}
+}

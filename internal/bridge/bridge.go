@@ -26,8 +26,10 @@ var QueueJob = hidden.QueueJob.(interface {
 	EndReason(job *queue_job.Job) string
 	// Log is the record of what the run of a job has logged, as it is stored.
 	Log(job *queue_job.Job, text string) (store.Step, error)
-	// Returned tells a job that its handler has returned.
-	Returned(job *queue_job.Job)
+	// Returned tells a job that its handler has returned, and returns the jobs that are to follow if the run has succeeded.
+	Returned(job *queue_job.Job) (next []store.NewJob)
+	// Then has jobs follow the run of a job, as queue_job.Jobs.Then does with what it has made of them.
+	Then(job *queue_job.Job, next []store.NewJob) error
 
 	// WithDefaults returns a configuration with its zero values replaced by the defaults.
 	WithDefaults(cfg queue_job.Config) queue_job.Config

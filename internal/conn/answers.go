@@ -52,6 +52,22 @@ func IsLocked(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "Error 1205 ") || strings.Contains(err.Error(), "Error 3572 "))
 }
 
+// IsRefused reports whether an error is the server's answer to a statement, and has nothing to do with what other sessions do at that moment.
+func IsRefused(err error) bool {
+	var with interface{ SQLState() string }
+	switch {
+	case err == nil:
+		return false
+	case IsDuplicate(err), strings.Contains(err.Error(), "constraint failed"): // of SQLite, a trigger says that, too
+		return true
+	case !IsAnswered(err), isDeadlock(err), IsLocked(err), IsRolledBack(err):
+		return false
+	case errors.As(err, &with):
+		return with.SQLState() != "40001"
+	}
+	return !strings.Contains(err.Error(), "SQLITE_BUSY") && !strings.Contains(err.Error(), "Error 9007 ") // TiDB: a write conflict
+}
+
 // IsDuplicate reports whether a statement failed because another row has a key that must be unique.
 func IsDuplicate(err error) bool {
 	var with interface{ SQLState() string }

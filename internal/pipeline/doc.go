@@ -1,7 +1,7 @@
-// Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases
-// are held. A plain job goes through queue.go, dispatcher.go, workers.go, run.go and settler.go; process.go makes the job for its handler.
-// Others have what only some jobs need. Mostly, a file uses earlier ones of this list: task, process, queue, admission, workers, quota, counts,
-// verdict, long_params, attempts, unwritten, settler, doubts, key_rate, keys, fair, by_turns, dispatcher, locked, apart, run, expires, line, cancels.
+// Package pipeline marks the rows of a job type that are due, runs their jobs and settles them. Others find the rows, and say which leases are held.
+// A plain job goes through queue.go, dispatcher.go, workers.go, run.go and settler.go; process.go makes the job for its handler. Others have what
+// some jobs need. Mostly, a file uses earlier ones of task, process, queue, admission, workers, quota, counts, verdict, long_params, attempts,
+// unwritten, followers, settler, doubts, key_rate, keys, fair, by_turns, dispatcher, locked, apart, run, expires, line, cancels.
 //
 //	rows are offered
 //	       │

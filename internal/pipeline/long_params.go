@@ -77,7 +77,7 @@ func (t *task) takeLong(params runParams) bool {
 // handler may have kept the job.
 func (p *part) lighten(q *queue, t *task) *task {
 	light := q.substitute(t)
-	light.run = &run{lease: t.run.lease, job: p.jobOf(t), err: t.run.err, took: t.run.took}
+	light.run = &run{lease: t.run.lease, job: p.jobOf(t), err: t.run.err, started: t.run.started, took: t.run.took, next: t.run.next}
 	light.run.job.JobParams = ""
 	return light
 }

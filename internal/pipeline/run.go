@@ -247,8 +247,11 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	ended := time.Now()
 	r.workers.ended(t, ended)
 	t.run.took = ended.Sub(t.run.started)
-	bridge.QueueJob.Returned(&t.run.job)
+	next := bridge.QueueJob.Returned(&t.run.job)
 	v, dropped := r.judge(t, cause)
+	if len(next) > 0 && v.status == queue_job.JobStatusSuccess && !dropped {
+		v.follows, t.run.next = true, next
+	}
 	if t.row.Extra != nil && v.status.Pending() {
 		v.wait = t.untilOver(v.wait, r.process.Clock.At(ended))
 	}

@@ -226,7 +226,7 @@ func statementsOf(outcomes []*outcome) (list []statement) {
 		if !known {
 			last, known = index[o.act]
 		}
-		if !known || long && list[last].long == longRowsMax {
+		if !known || long && list[last].long == longRowsMax || o.follows && list[last].next+o.task.weight() > followersMax {
 			last, index[o.act] = len(list), len(list)
 			list = append(list, statement{act: o.act})
 		}
@@ -236,6 +236,9 @@ func statementsOf(outcomes []*outcome) (list []statement) {
 		}
 		if st.outcomes, st.tasks = append(st.outcomes, o), append(st.tasks, o.task); long {
 			st.long++
+		}
+		if o.follows {
+			st.next += o.task.weight()
 		}
 	}
 	return list
@@ -306,6 +309,9 @@ func (s *settler) send(ctx context.Context, st statement) (again, locked []*outc
 		o.tries++
 		o.cut = o.cut || isCut
 	}
+	if errors.Is(err, store.ErrNotBorn) && len(st.outcomes) == 1 && first.tries >= againFinds {
+		s.stillborn(first, err)
+	}
 	return st.outcomes, nil, isCut
 }
 
@@ -344,8 +350,14 @@ func (w *writer) settle(ctx context.Context, st statement) (again, locked []*out
 			return nil, locked, err
 		}
 	}
-	ids := idsOf(st.tasks)
-	written, err := w.process.Jobs.Settle(ctx, ids, st.outcome(w.part.cfg.LostLimit, st.why))
+	ids, what := idsOf(st.tasks), st.outcome(w.part.cfg.LostLimit, st.why)
+	if st.follows {
+		what = st.followed(what)
+	}
+	written, err := w.process.Jobs.Settle(ctx, ids, what)
+	if st.follows && written > 0 {
+		wake.Notify()
+	}
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -45,7 +45,8 @@ type run struct {
 	err     error         // that the handler ended with
 	waited  time.Duration // for its start
 	took    time.Duration
-	outcome outcome // when it has ended
+	next    []store.NewJob // follow it, if it succeeds
+	outcome outcome        // when it has ended
 }
 
 // watch is what is known of a run's row since it was marked (cancels.go).
@@ -149,6 +150,7 @@ type verdict struct {
 	retried  int32  // 1 if the run counts as a retry
 	deferred int32  // 1 if it counts as no run
 	awaits   bool   // it waits for a signal
+	follows  bool   // with it, the jobs are added that follow the run
 	written  bool   // by the handler, in its own transaction
 	doubt    uint64 // the job's id, if only the table knows whether to write this; 0: write it
 }
@@ -193,6 +195,7 @@ type statement struct {
 	outcomes []*outcome
 	tasks    []*task        // of the outcomes
 	long     int            // of these, tasks with long parameters
+	next     int            // how much of followersMax the jobs take that follow them
 	why      *store.Attempt // for the log, in the same transaction; nil: nothing
 	passes   bool           // over rows that another transaction has locked
 }

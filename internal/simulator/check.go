@@ -193,6 +193,7 @@ type run struct {
 	cutOff    bool // a stop did not wait for it
 	hooks     hooksTold
 	asleep    *queue_job.Outcome // of a sleep that has ended it; nil: there was none
+	staged    bool               // jobs follow it, if it succeeds
 }
 
 // told is one call of OnFinished about a run.
@@ -1250,6 +1251,7 @@ func (j *judge) conclude() {
 		if !h.byHand {
 			j.expectNumbered(h, row)
 			j.expectParts(h, row)
+			j.expectFollowers(h)
 			j.expectLog(h)
 			j.expectReason(h)
 		}

@@ -85,6 +85,50 @@ var mutants = []mutant.Mutant{
 		Seed: 21,
 	},
 	{
+		Name: "follow: each run has the followers of the first one of its statement",
+		File: "internal/pipeline/followers.go",
+		Old:  "next[i] = t.run.next",
+		New:  "_, next[i] = t, st.tasks[0].run.next",
+		Seed: 22,
+	},
+	{
+		Name: "follow: a settle leaves out what follows",
+		File: "internal/pipeline/settler.go",
+		Old:  "\t\twhat = st.followed(what)\n",
+		New:  "",
+		Seed: 22,
+	},
+	{
+		Name: "follow: what follows goes with the long parameters of its job",
+		File: "internal/pipeline/long_params.go",
+		Old:  ", next: t.run.next}",
+		New:  "}",
+		Seed: 22,
+	},
+	{
+		Name: "follow: what follows a failure is added, too",
+		File: "internal/pipeline/run.go",
+		Old:  "len(next) > 0 && v.status == queue_job.JobStatusSuccess && !dropped",
+		New:  "len(next) > 0 && !v.status.Pending() && !dropped",
+		Seed: 22,
+	},
+	{
+		Name: "follow: what follows is added by a statement that ends nothing",
+		File: "internal/simulator/followers.go",
+		Old:  "\t\tx := t.Begin()\n\t\tfor _, parent := range ours {\n",
+		New: "\t\tx := t.Begin()\n\t\tif row := t.find(id); len(ours) == 0 && row != nil {\n\t\t\tours = append(ours, row)\n\t\t}\n" +
+			"\t\tfor _, parent := range ours {\n",
+		Seed: 22,
+	},
+	{
+		Name: "follow: a statement that has ended some of its jobs adds what follows all",
+		File: "internal/store/followers.go",
+		Old:  "\t\tif written < len(ids) {\n",
+		New:  "\t\tif false {\n",
+
+		Folder: "tests", Test: "TestOfRunsThatAreWrittenTogetherEachHasItsOwnFollowers",
+	},
+	{
 		Name: "batch: the jobs of a call get each other's errors",
 		File: "internal/pipeline/run.go",
 		Old:  "\t\ttasks[i].run.err = err",

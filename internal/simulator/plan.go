@@ -75,6 +75,7 @@ type order struct {
 	behind   []*order      // it belongs to a small group, and these to a large one
 	expires  time.Duration // after the insert; 0: it has no end
 	parts    []part        // the steps of its handler
+	follow   []*order      // when it has succeeded
 	changed  time.Time     // when it was changed while it waited in memory
 
 	history *history // nil until it is inserted
@@ -122,6 +123,15 @@ func draw(seed uint64) *plan {
 		p.drawCalls(throw(seed, 28))
 	}
 	p.drawSlow(throw(seed, 29))
+	p.drawKinds(seed)
+	if d := throw(seed, 8); d.chance(300) {
+		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
+	}
+	return p
+}
+
+// drawKinds draws what only some worlds have, each from dice of its own.
+func (p *plan) drawKinds(seed uint64) {
 	if fairly(seed) {
 		p.drawFair(throw(seed, 30))
 	}
@@ -134,10 +144,9 @@ func draw(seed uint64) *plan {
 	if keyRated(seed) {
 		p.drawKeyRates(throw(seed, 33))
 	}
-	if d := throw(seed, 8); d.chance(300) {
-		p.maxWorkers = oneOf(d, 1, 1, 2, 3, 5)
+	if following(seed) {
+		p.drawFollowers(throw(seed, 34))
 	}
-	return p
 }
 
 func (p *plan) at(moment time.Duration, do func(*world), what string, args ...any) {

@@ -39,11 +39,12 @@ type tables struct {
 	limits   map[int32]store.Limits
 	layouts  map[int32]int64
 	rests    map[string]restRuns
-	locked   func(lease string) bool        // by others
-	passing  func(ids []uint64) []uint64    // of these rows, those that are left if a statement leaves out locked ones
-	lapsed   func(lease string, term int64) // is told of each lease that is taken, and that nobody has freed
-	freed    map[string]bool                // by somebody; the others expire
-	recorded func(*history, store.Step)     // is told of each step
+	locked   func(lease string) bool                   // by others
+	passing  func(ids []uint64) []uint64               // of these rows, those that are left if a statement leaves out locked ones
+	lapsed   func(lease string, term int64)            // is told of each lease that is taken, and that nobody has freed
+	freed    map[string]bool                           // by somebody; the others expire
+	recorded func(*history, store.Step)                // is told of each step
+	born     func(parent *Job, next *store.NewJob) Job // is told of each job that follows another one, and returns its row
 }
 
 // Job is a row of async_job_tab.
@@ -92,6 +93,7 @@ func NewTable(clock func() time.Time) *Table {
 		locked: func(string) bool { return false }, passing: func(ids []uint64) []uint64 { return ids },
 		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restRuns{}, layouts: map[int32]int64{},
 		attempts: map[attemptKey]store.Attempt{}, steps: map[stepKey]store.Step{}, recorded: func(*history, store.Step) {},
+		born: func(_ *Job, next *store.NewJob) Job { return newborn(clock().Unix(), next) },
 	}}
 }
 
@@ -217,6 +219,8 @@ func (t *Table) Settle(ctx context.Context, ids []uint64, o store.Outcome) (int,
 		verb, what.term = unmarkJobs, o.Marked.Term
 	case store.Final:
 		verb, what.term, what.note = finish, o.Term, statusName(o.Status)
+	case store.Followed:
+		verb, what.term, what.note = finish, o.Term, statusName(o.Status)
 	case store.Again:
 		what.term, what.note = o.Term, statusName(o.Status)
 	case store.Died:
@@ -239,6 +243,8 @@ func (t *Table) settle(ids []uint64, o store.Outcome) int {
 		})
 	case store.Final:
 		return t.write(t.ours(ids, o.Term, o.Attempt), change{verb: finish, term: o.Term}, func(j *Job) { j.setStatus(o.Status) })
+	case store.Followed:
+		return t.settleFollowed(ids, o)
 	case store.Again:
 		due := t.nowPrecise() + o.Wait
 		put := change{verb: putBack, term: o.Term, retried: o.Retried, deferred: o.Deferred, wait: o.Wait}

@@ -63,6 +63,7 @@ func worldOf(p *plan, seed uint64) *world {
 	w.judge = newJudge(w)
 	w.table.watch = w.judge.changed
 	w.table.recorded = w.judge.recorded
+	w.table.born = w.judge.born
 	w.table.lapsed = w.lapsed
 	w.table.passing = w.passingLocked
 	w.table.locked = func(lease string) bool { return w.lockedLeases[lease].After(time.Now()) }
@@ -593,6 +594,7 @@ func (i *instance) killedBy(r *run, job *queue_job.Job) error {
 // act has the time of a run pass, and its handler complete the job if that is drawn; it reports false if the process was killed.
 func (i *instance) act(ctx context.Context, job *queue_job.Job, r *run, b *behaviour) bool {
 	outlives := b.outlive(r, i.link)
+	i.haveFollow(job, r)
 	if len(r.history.order.parts) > 0 && !i.takeParts(ctx, job, r, b) || !b.pass(ctx, i.link) {
 		return false
 	}

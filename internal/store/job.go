@@ -118,7 +118,7 @@ func (s *Store) Unlocked(ctx context.Context, ids []uint64) ([]uint64, error) {
 	return free, conn.Wrap("look at locked jobs", err)
 }
 
-// Outcome is what [Store.Settle] writes about rows that are marked: [Final], [Again], [NotStarted] or [Died].
+// Outcome is what [Store.Settle] writes about rows that are marked: [Final], [Followed], [Again], [NotStarted] or [Died].
 type Outcome interface {
 	statement(s *Store, ids []uint64) string
 	doing() string
@@ -127,8 +127,13 @@ type Outcome interface {
 // Settle writes an outcome to rows that are as the outcome says. It returns how many rows it wrote. Fewer than asked: a later
 // run has the others, they were finished or changed by other means, or an earlier sending of this statement did it.
 func (s *Store) Settle(ctx context.Context, ids []uint64, o Outcome) (written int, err error) {
-	if died, ok := o.(Died); ok && died.Why != nil {
-		return s.settleWithReason(ctx, ids, died)
+	switch o := o.(type) {
+	case Followed:
+		return s.settleFollowed(ctx, ids, o)
+	case Died:
+		if o.Why != nil {
+			return s.settleWithReason(ctx, ids, o)
+		}
 	}
 	n, err := conn.Exec(ctx, s, o.statement(s, ids))
 	return n, conn.Wrap(o.doing(), err)
