@@ -56,6 +56,8 @@ type tables interface {
 	cluster.Dormancy
 	RecordStep(ctx context.Context, step store.Step) (recorded bool, err error)
 	StepsOfRun(ctx context.Context, h conn.Handle, id uint64) ([]store.Step, error)
+	Signal(ctx context.Context, step store.Step) (store.Signalled, error)
+	EndWait(ctx context.Context, step store.Step) (ours bool, err error)
 	ForgetStray(ctx context.Context, id uint64, created int64) error
 	Layout(ctx context.Context, jobType int32) (int64, error)
 	Pause(ctx context.Context, jobType int32) (changed bool, err error)
@@ -531,11 +533,35 @@ func (p *pair) recordStep() {
 		step.Until, step.Value = step.Ended+farAway, ""
 	}
 	p.both("record a step", func(t tables) (any, error) { return t.RecordStep(p.Context(), step) })
+	p.signal(store.Step{JobID: id, Kind: store.StepSignal, Name: fmt.Sprintf("signal %d", p.IntN(2)), Attempt: run.Attempts, Term: run.Term})
 	if p.IntN(10) == 0 {
 		created := p.now.Unix() - farAway
 		p.both("forget stray steps", func(t tables) (any, error) { return nil, t.ForgetStray(p.Context(), id, created) })
 	}
-	p.both("steps of a run", func(t tables) (any, error) { return t.StepsOfRun(p.Context(), nil, id) })
+	p.both("steps of a run", func(t tables) (any, error) {
+		steps, err := t.StepsOfRun(p.Context(), nil, id)
+		for i := range steps { // when a signal came, the two have from their own clocks
+			if s := &steps[i]; s.Kind == store.StepSignal {
+				s.Ended = min(s.Ended, 1)
+			}
+		}
+		slices.SortFunc(steps, func(a, b store.Step) int { return strings.Compare(a.Name, b.Name) })
+		return steps, err
+	})
+}
+
+// signal begins a wait, ends one, or sends a signal.
+func (p *pair) signal(step store.Step) {
+	switch p.IntN(4) {
+	case 0, 1:
+		step.Until = p.now.Add([]time.Duration{-farAway, farAway, farAway}[p.IntN(3)] * time.Second).UnixMilli()
+		p.both("await a signal", func(t tables) (any, error) { return t.RecordStep(p.Context(), step) })
+	case 2:
+		p.both("end a wait", func(t tables) (any, error) { return t.EndWait(p.Context(), step) })
+	default:
+		step.Value = fmt.Sprint(p.IntN(farAway))
+		p.both("signal", func(t tables) (any, error) { return t.Signal(p.Context(), step) })
+	}
 }
 
 func (p *pair) ownerOf(name string) string {

@@ -139,8 +139,9 @@ type history struct {
 
 	records map[string]record // its steps
 	effects map[string]int    // of its steps in transactions
-	did     int               // how often a step was done
-	sleeps  int64             // until this millisecond of unix time, unless somebody has given it another time
+	signals map[string]*heardOf
+	did     int   // how often a step was done
+	sleeps  int64 // until this millisecond of unix time, unless somebody has given it another time
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -304,6 +305,8 @@ func (j *judge) changedByOthers(h *history, c change) bool {
 	case reschedule, mendAhead:
 		h.due, h.sleeps = c.after.Due, 0
 	case setPriority:
+	case sendSignal:
+		h.due = c.after.Due
 	case cancelJob:
 		j.cancelled(h)
 	case retryJob:

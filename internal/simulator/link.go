@@ -77,6 +77,8 @@ const (
 	recordStep      verb = "record a step"
 	recordInTx      verb = "record a step in a transaction"
 	commitStep      verb = "commit a step"
+	endWait         verb = "end a wait"
+	sendSignal      verb = "send a signal"
 	readSteps       verb = "read steps"
 	seeStanding     verb = "standing of a step"
 	forgetStray     verb = "forget stray steps"
@@ -194,7 +196,7 @@ func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
 	switch v {
 	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, buryDead, copyLeases, freeLeases,
-		recordStep, recordInTx:
+		recordStep, recordInTx, endWait:
 		blows *= 5
 	case keepLeases:
 		blows *= 10

@@ -144,6 +144,9 @@ func (p *plan) drawKinds(seed uint64) {
 	if keyRated(seed) {
 		p.drawKeyRates(throw(seed, 33))
 	}
+	if signalling(seed) {
+		p.drawSignals(throw(seed, 35))
+	}
 	if following(seed) {
 		p.drawFollowers(throw(seed, 34))
 	}

@@ -372,7 +372,7 @@ func (w *world) lockedUntil(v verb, about about) (until time.Time) {
 			return until
 		}
 		fallthrough
-	case unmarkJobs, finish, putBack, failLost, completeJob, recordStep, recordInTx:
+	case unmarkJobs, finish, putBack, failLost, completeJob, recordStep, recordInTx, endWait:
 		for _, id := range ids {
 			if at := w.locked[id]; at.After(until) {
 				until = at

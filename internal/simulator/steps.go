@@ -25,7 +25,7 @@ func stepping(seed uint64) bool { return seed%26 == 21 }
 type part struct {
 	name  string
 	of    partOf
-	takes time.Duration // until its effect; of a sleep: how long it is
+	takes time.Duration // until its effect; of a sleep, or a wait: how long it is
 }
 
 type partOf int
@@ -34,11 +34,15 @@ const (
 	outside partOf = iota // its effect is outside of the database
 	inTx
 	asleep
+	awaits // a signal
 )
 
 func (p *part) kind() int32 {
-	if p.of == asleep {
+	switch p.of {
+	case asleep:
 		return store.StepSleep
+	case awaits:
+		return store.StepSignal
 	}
 	return store.StepDone
 }
@@ -88,7 +92,7 @@ func (w *world) retryFromStart(h *history) {
 		w.judge.saw["job with steps that begins anew"]++
 	}
 	w.table.forgetSteps(func(k stepKey, _ store.Step) bool { return k.job == h.id })
-	h.records, h.effects = nil, nil
+	h.records, h.effects, h.signals = nil, nil, nil
 	w.table.Retry(h.id)
 }
 
@@ -137,6 +141,8 @@ func (i *instance) take(ctx context.Context, job *queue_job.Job, r *run, is *par
 			i.world.judge.expectSlept(r, is)
 		}
 		return err
+	case awaits:
+		return i.awaitSignal(ctx, job, r, is)
 	case inTx:
 		err := i.takeInTx(ctx, job, r, is, d)
 		if errors.Is(err, errRolledBack) && d.chance(700) {
@@ -478,7 +484,7 @@ func (t *Table) StepsOfRun(ctx context.Context, _ conn.Handle, id uint64) ([]sto
 			}
 		}
 		slices.SortFunc(steps, func(a, b store.Step) int {
-			return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(uint64(a.Ended-1), uint64(b.Ended-1)), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Name, b.Name))
 		})
 		return steps, nil
 	})
@@ -501,11 +507,6 @@ func (l runs) RecordStep(ctx context.Context, s store.Step) (recorded bool, err 
 
 func (l runs) StepsOfRun(ctx context.Context, h conn.Handle, id uint64) ([]store.Step, error) {
 	return l.table().StepsOfRun(ctx, h, id)
-}
-
-// EndWait has nothing to end: no handler here waits for a signal.
-func (l runs) EndWait(context.Context, store.Step) (ours bool, err error) {
-	panic("no handler of a world waits for a signal")
 }
 
 func (l runs) ForgetStray(ctx context.Context, id uint64, created int64) error {
