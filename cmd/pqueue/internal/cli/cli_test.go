@@ -87,6 +87,28 @@ func TestADayAtTheShell(t *testing.T) {
 	sh.want("job get 4711", exitNothing, "no such job")
 }
 
+func TestASignalAtTheShell(t *testing.T) {
+	sh, db := newShell(t)
+	sh.want("schema migrate", exitDone)
+	sh.want("job signal 1 approval", exitNothing, "no such job")
+	sh.want("job add 7 {} --after 1h", exitDone, "1")
+	sh.want("job signal 1 approval yes", exitUsage, "no JSON", `'"yes"'`)
+	sh.want(`job signal 1 approval {"by":"ann"} --as ann --why she-said-yes`, exitDone, `job 1 has the signal "approval"`)
+	sh.want(`job signal 1 approval {"by":"bob"}`, exitNothing, "the first one counts")
+	sh.want("job get 1", exitDone, "approval", `{"by":"ann"}`)
+	sh.want("job signal 1 paid", exitDone, `"paid"`)
+	sh.want("job get 1 -o json", exitDone, `"value": null`, `"signal": true`)
+	if _, err := db.Exec("UPDATE async_job_step_tab SET ended_at = 5, until_at = 5, step_value = NULL WHERE name = 'paid'"); err != nil {
+		t.Fatal(err)
+	}
+	sh.want("job signal 1 paid", exitNothing, "its time is over")
+	sh.want("audit list", exitDone, "ann", "signal", "she-said-yes")
+	sh.want("job cancel 1", exitDone)
+	sh.want("job signal 1 another", exitNothing, "job 1 is cancelled since", "nothing to signal")
+	sh.want(`job add 7 "pq:codec:key-1:QUJD" --after 1h`, exitDone, "2")
+	sh.want("job signal 2 approval", exitRefused, `encrypted, 3 bytes, key "key-1"`)
+}
+
 func TestParametersThatAreEncryptedAreShownAsThatAndNobodyWritesOverThem(t *testing.T) {
 	sh, _ := newShell(t)
 	sh.want("schema migrate", exitDone)

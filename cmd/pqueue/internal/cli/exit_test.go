@@ -37,6 +37,7 @@ var leaves = map[string]struct {
 	"job run-now":       {args: "1"},
 	"job set-params":    {args: "1 {}"},
 	"job set-priority":  {args: "high 1"},
+	"job signal":        {args: "1 approval"},
 	"job watch":         {args: "1"},
 	"keep restore":      {args: "testdata/archive.jsonl"},
 	"keep run":          {args: "30d --yes"},

@@ -21,7 +21,7 @@ import (
 func (a *app) jobCommand() *cobra.Command {
 	return noun("job", "See, add and steer jobs",
 		a.jobList(), a.jobGet(), a.jobExplain(), a.jobErrors(), a.jobLog(), a.jobWatch(), a.jobAdd(),
-		a.jobCancel(), a.jobRetry(), a.jobRunNow(), a.jobReschedule(), a.jobSetPriority(), a.jobSetParams(), a.jobDelete())
+		a.jobCancel(), a.jobRetry(), a.jobRunNow(), a.jobReschedule(), a.jobSetPriority(), a.jobSetParams(), a.jobSignal(), a.jobDelete())
 }
 
 func (a *app) jobList() *cobra.Command {
