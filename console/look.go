@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
@@ -370,7 +371,6 @@ func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
 type oneJob struct {
 	*operate.Explanation
 	Params, Result, Progress string
-	Logs                     []queue_job.RunLog // the last run first
 	Meta                     map[string]string
 	Priorities               []queue_job.Priority
 	// Editable: the parameters may be changed here. What is masked may not: it would be stored as it is shown. Nor may what is long.
@@ -401,10 +401,8 @@ func (c *console) showJob(r *http.Request) (any, error) {
 	j := oneJob{Explanation: e, Params: c.shown(e.Job.JobParams),
 		Result: c.shown(e.Job.Result), Progress: c.shown(e.Job.Progress), Priorities: priorities}
 	j.Meta = c.metaOf(e.Job.Meta)
-	if e.KeepLog || !e.Job.Pending() { // what a waiting job's type does not keep is not asked for
-		if j.Logs, err = c.logsOf(ctx, id); err != nil {
-			return nil, err
-		}
+	if err = c.readSteps(ctx, e); err != nil {
+		return nil, err
 	}
 	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
 	return j, nil
@@ -422,14 +420,18 @@ func (c *console) metaOf(meta map[string]string) map[string]string {
 	return shown
 }
 
-// logsOf is what the runs of a job have logged, as a page has it.
-func (c *console) logsOf(ctx context.Context, id uint64) ([]queue_job.RunLog, error) {
-	logs, err := c.jobs.RunLogs(ctx, c.ex, id)
-	slices.Reverse(logs)
-	for i := range logs {
-		logs[i].Text = c.shown(logs[i].Text)
+// readSteps reads the steps of a job, and what its runs have logged, as a page has it: the last run first. Of a job for which the first one of its
+// group was asked already, that is one statement too many, unless something is kept that its runs log.
+func (c *console) readSteps(ctx context.Context, e *operate.Explanation) (err error) {
+	inLineOfGroup := e.Job.Group != "" && e.Reasons[0].Kind == operate.InLine
+	if e.Steps == nil && (e.KeepLog || !inLineOfGroup) {
+		e.Steps, e.Logs, err = bridge.QueueJob.StepsAndLogs(ctx, c.jobs, c.ex, e.Job)
 	}
-	return logs, err
+	slices.Reverse(e.Logs)
+	for i := range e.Logs {
+		e.Logs[i].Text = c.shown(e.Logs[i].Text)
+	}
+	return err
 }
 
 // shown is a value as a page has it.

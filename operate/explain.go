@@ -32,6 +32,9 @@ type Explanation struct {
 	Perhaps []Reason
 	// KeepLog is whether the settings of a waiting job's type say that what its runs log is kept, see [queue_job.Jobs.RunLogs].
 	KeepLog bool
+	// Steps are the steps and signals of a job that is to go on later, and Logs is what its runs have logged. Nil: they were not read.
+	Steps []queue_job.StepInfo
+	Logs  []queue_job.RunLog
 }
 
 // Reason is something that keeps a job from starting.
@@ -92,6 +95,7 @@ type facts struct {
 	job            *queue_job.JobInfo   // nil: there is none
 	runs           []queue_job.Attempt  // that did not succeed
 	steps          []queue_job.StepInfo // if the job is to go on later
+	logs           []queue_job.RunLog   // the same
 	first          uint64               // the first pending job of the same type and group; 0: the job has no group
 	earlierOfGroup int                  // if groups take turns: pending jobs of the same type and group with smaller ids
 	kind           queue_job.Type       // of the job; without settings, if no instance has told any
@@ -110,7 +114,7 @@ func (f *facts) groupMatters() bool {
 
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
-	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now, KeepLog: f.kind.Config.KeepLog}
+	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now, KeepLog: f.kind.Config.KeepLog, Steps: f.steps, Logs: f.logs}
 	add, before := func(r Reason) { e.Reasons = append(e.Reasons, r) }, 0
 	switch {
 	case f.job == nil:

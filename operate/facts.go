@@ -59,7 +59,7 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 		}
 	}
 	if f.job.Status == queue_job.JobStatusContinue && f.job.Due.After(f.now) {
-		if f.steps, err = jobs.Steps(ctx, ex, id); err != nil {
+		if f.steps, f.logs, err = bridge.QueueJob.StepsAndLogs(ctx, jobs, ex, f.job); err != nil {
 			return nil, false, err
 		}
 	}

@@ -76,6 +76,10 @@ func (behind) Look(ctx context.Context, j *Jobs, ex Executor, id uint64) (*JobIn
 	return j.await(ctx, ex, id, true)
 }
 
+func (behind) StepsAndLogs(ctx context.Context, j *Jobs, ex Executor, job *JobInfo) ([]StepInfo, []RunLog, error) {
+	return j.stepsAndLogs(ctx, ex, job)
+}
+
 func (behind) ExecutorOf(j *Jobs) Executor {
 	if j == nil || j.store == nil {
 		return nil

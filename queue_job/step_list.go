@@ -59,6 +59,34 @@ func (j *Jobs) Steps(ctx context.Context, ex Executor, id uint64) ([]StepInfo, e
 	return infos, nil
 }
 
+// stepsAndLogs are the steps of a job, and what its runs have logged, by one statement. Neither is nil.
+func (j *Jobs) stepsAndLogs(ctx context.Context, ex Executor, job *JobInfo) (steps []StepInfo, logs []RunLog, err error) {
+	st, err := j.through(ex)
+	var list []store.Step
+	if err == nil {
+		list, err = st.StepsAndLogsOf(ctx, []uint64{job.Id})
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("job %d: %w", job.Id, err)
+	}
+	steps, logs = []StepInfo{}, []RunLog{}
+	for i := range list {
+		t, of := &list[i], CodecValue{Column: ColumnStep, JobType: job.JobType, Key: job.Key, JobID: job.Id}
+		if t.Kind == store.StepLog {
+			of.Column = ColumnLog
+		}
+		if j.codec != nil && t.Value != "" {
+			_ = decodeIn(j.codec, &t.Value, of) // what cannot be decoded stays as it is
+		}
+		if t.Kind == store.StepLog {
+			logs = append(logs, runLogOf(t))
+		} else {
+			steps = append(steps, stepInfoOf(t))
+		}
+	}
+	return steps, logs, nil
+}
+
 func stepInfoOf(t *store.Step) StepInfo {
 	info := StepInfo{Name: t.Name, Attempt: int(t.Attempt), Term: t.Term, Signal: t.Kind == store.StepSignal}
 	if t.Ended != 0 {

@@ -767,6 +767,12 @@ func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
 			if err := job.SetResult(ctx, evil); err != nil {
 				return err
 			}
+			if _, err := queue_job.Step(ctx, job, evil, func(context.Context) (string, error) { return evil, nil }); err != nil {
+				return err
+			}
+			if err := jobs.Signal(ctx, d.DB, queue_job.ID(job.Id), evil, evil); err != nil {
+				return err
+			}
 			return queue_job.Fail(errors.New(evil))
 		}})
 		added, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 7, Key: evil, Group: evil + "g", JobParams: map[string]string{evil: evil}, Meta: map[string]string{"evil": evil}})

@@ -60,6 +60,10 @@ var QueueJob = hidden.QueueJob.(interface {
 	Sickness(ctx context.Context, jobs *queue_job.Jobs, st *record.Store) *record.Sickness
 	// Look reads a job together with those who wait in Jobs.Wait, by their statements.
 	Look(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error)
+	// StepsAndLogs reads the steps of a job, and what its runs have logged, by one statement. Neither is nil.
+	StepsAndLogs(
+		ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, job *queue_job.JobInfo,
+	) ([]queue_job.StepInfo, []queue_job.RunLog, error)
 	// FilterOf returns which rows a filter selects. An error says which of its times it must not have.
 	FilterOf(filter *queue_job.Filter) (record.Filter, error)
 	// TypeOf returns what a row of the registry of types says.
