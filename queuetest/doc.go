@@ -14,7 +14,11 @@
 // that write it: status, retries, waits and the log table. Jobs of a key keep their order, a handler of several jobs
 // gets them in one call, and with FairByGroup the groups take turns, by their weights, among the first thousand jobs that are due.
 //
-// There is no lease, no worker pool and no waiting. So rates, WorkerPoolCapacity, BatchWait, FirstPullDay and
+// RatePerKey holds by the test's time, which Advance alone moves on, however long the test takes: each key begins with BurstPerKey starts, and a
+// second that passes adds RatePerKey. Jobs beyond that wait for the next Advance, and [Queue.RunDue] again. Among the first thousand jobs that are
+// due, those of other keys pass them. RunOne runs a job all the same, and counts.
+//
+// There is no lease, no worker pool and no waiting. So RatePerSecond, RateBurst, WorkerPoolCapacity, BatchWait, FirstPullDay and
 // ScheduleCatchUp have no effect here. There is no [github.com/create-info/persistent-queue.WithMiddleware] and no
 // WithBatchMiddleware: set [queue_job.Config.Middleware] and [queue_job.Config.BatchMiddleware] instead. WithBaseContext, WithOnSettled,
 // WithOnDead and WithObserver have no counterpart either: call their functions from the test, or set [queue_job.Config.OnFinished].

@@ -49,6 +49,7 @@ type Queue struct {
 	before   uint64        // jobs with larger ids were added by the test
 	configs  []queue_job.Config
 	codec    queue_job.Codec // nil: none
+	rates    rates
 	stepper  *engine.Stepper // nil: nothing is handled
 }
 
@@ -90,7 +91,7 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 func open(t T, db *sql.DB, prefix string, configs []queue_job.Config) *Queue {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx,
+	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx, rates: newRates(),
 		advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
 	t.Cleanup(func() {
 		if q.stepper != nil {
@@ -129,6 +130,7 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		if q.codec != nil {
 			cfg = bridge.QueueJob.WithCodec(cfg, q.codec)
 		}
+		q.rates.add(bridge.QueueJob.WithDefaults(cfg))
 		q.configs = append(q.configs, bridge.QueueJob.WithDefaults(forSteps(cfg)))
 	}
 	if q.stepper != nil {
@@ -158,7 +160,7 @@ func (q *Queue) Encode(codec queue_job.Codec) {
 	q.Jobs, q.codec = jobs, codec
 }
 
-// forSteps takes out of a configuration the settings that keep jobs waiting.
+// forSteps takes out of a configuration the settings that keep jobs waiting. The rate of a key is looked at here.
 func forSteps(cfg queue_job.Config) queue_job.Config {
 	cfg.FirstPullDay, cfg.BatchWait, cfg.RatePerSecond, cfg.RateBurst, cfg.RatePerKey, cfg.BurstPerKey = -1, 0, 0, 0, 0, 0
 	cfg.ScheduleCatchUp = 1000 // time that was advanced is no outage
@@ -167,6 +169,9 @@ func forSteps(cfg queue_job.Config) queue_job.Config {
 
 // Now is the time by which jobs fall due.
 func (q *Queue) Now() time.Time { return time.Now().Add(time.Duration(q.advanced.Load())) }
+
+// passed is the time that the test has added.
+func (q *Queue) passed() time.Duration { return time.Duration(q.advanced.Load()) }
 
 // Advance moves the time on, by whole seconds, rounded up: jobs that fall due within d are due afterwards. It runs no
 // job; call [Queue.RunDue]. A negative d fails the test.

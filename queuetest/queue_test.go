@@ -686,3 +686,75 @@ func TestTheEndOfAJobComesWithTheTestsClock(t *testing.T) {
 		t.Fatalf("after its end: %+v", runs)
 	}
 }
+
+// The rate of a key holds by the time that the test adds, and jobs of other keys pass those that wait.
+func TestJobsOfAKeyStartAtItsRateByTheTestsTime(t *testing.T) {
+	var ran []string
+	q := queuetest.New(t, queue_job.Config{JobType: 1, RatePerKey: 0.5, BurstPerKey: 2, NeedRetry: true, MaxRetries: 1, WaitTime: time.Second,
+		HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if ran = append(ran, job.Key); job.Key == "retried" && job.Attempt == 1 {
+				return errors.New("again")
+			}
+			return nil
+		}})
+	add := func(n int, options ...queue_job.AddOption) {
+		t.Helper()
+		for range n {
+			if _, err := q.Jobs.Add(t.Context(), q.DB, queue_job.AddModelJob{JobType: 1}.With(options...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expect := func(when, want string) {
+		t.Helper()
+		ran = nil
+		q.RunDue()
+		if slices.Sort(ran); strings.Join(ran, " ") != want {
+			t.Errorf("%s: %q ran, want %q", when, ran, want)
+		}
+	}
+	add(6, queue_job.WithKey("a"))
+	add(1, queue_job.WithKey("b"))
+	add(3)
+	expect("at first, a key has its burst", "   a a b")
+	expect("no time has passed", "")
+	q.Advance(time.Second)
+	expect("half a start has come", "")
+	q.Advance(time.Second)
+	expect("the other half has, too", "a")
+	q.Advance(5 * time.Second)
+	expect("two more, and half a start", "a a")
+	q.Advance(time.Second)
+	expect("with the other half, the last", "a")
+	q.Advance(time.Hour)
+	add(1, queue_job.WithKey("retried"))
+	expect("it fails", "retried")
+	q.Advance(time.Second)
+	expect("a second run is a start, and the burst has one more", "retried")
+}
+
+// A job that RunOne runs counts, and takes no notice of the rate.
+func TestRunOneCountsForTheRateOfTheKey(t *testing.T) {
+	q := queuetest.New(t, queue_job.Config{JobType: 1, RatePerKey: 1, HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+	var ids []uint64
+	for range 3 {
+		id, err := q.Jobs.Add(t.Context(), q.DB, queue_job.AddModelJob{JobType: 1}.With(queue_job.WithKey("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	q.RunOne(ids[0])
+	if runs := q.RunDue(); len(runs) != 0 {
+		t.Errorf("%d jobs ran beyond the rate", len(runs))
+	}
+	q.RunOne(ids[1])
+	q.Advance(time.Second)
+	if runs := q.RunDue(); len(runs) != 0 {
+		t.Errorf("%d jobs ran, and RunOne had used up what came", len(runs))
+	}
+	q.Advance(time.Second)
+	if runs := q.RunDue(); len(runs) != 1 {
+		t.Errorf("%d jobs ran, want the last", len(runs))
+	}
+}

@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/create-info/persistent-queue/internal/engine"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -22,7 +23,8 @@ const (
 
 // RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due, or by turns of their groups if
 // the type has FairByGroup. It also runs jobs
-// that are added while it runs, and jobs that are to run again at once. It returns the runs in their order. If a job
+// that are added while it runs, and jobs that are to run again at once. A job whose key has used up its RatePerKey waits: see the package's
+// comment. It returns the runs in their order. If a job
 // runs a hundred times because it always asks to run again at once, the test fails.
 func (q *Queue) RunDue() (runs []Run) {
 	q.t.Helper()
@@ -32,7 +34,7 @@ func (q *Queue) RunDue() (runs []Run) {
 	times := map[uint64]int{}
 	for {
 		q.must(q.stepper.Schedule(q.ctx))
-		calls, err := q.stepper.Due(q.ctx)
+		calls, err := q.stepper.Due(q.ctx, q.rates.mayStart(q.passed()))
 		q.must(err)
 		before := len(runs)
 		for _, rows := range calls {
@@ -89,6 +91,11 @@ func (q *Queue) run(step step, rows ...store.Row) (runs []Run) {
 	q.t.Helper()
 	ran, err := step(q.stepper, q.ctx, rows)
 	q.must(err)
+	for i := range rows {
+		if slices.Contains(ran, rows[i].ID) {
+			q.rates.spend(&rows[i], q.passed())
+		}
+	}
 	for _, id := range ran {
 		run := Run{JobInfo: *q.get(id)}
 		attempts, err := q.Jobs.Attempts(q.ctx, q.DB, id)

@@ -55,8 +55,9 @@ func (s *Stepper) Close() {
 }
 
 // Due reads the jobs that are due, in the order in which they start, divided into calls: one job each, unless the type has a
-// batch handler. It leaves out jobs of paused types, and jobs that wait for an earlier one of their key.
-func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
+// batch handler. It leaves out jobs of paused types, jobs that wait for an earlier one of their key, and those that may not start; mayStart is
+// asked in the order in which they would.
+func (s *Stepper) Due(ctx context.Context, mayStart func(*store.Row) bool) (calls [][]store.Row, err error) {
 	paused, err := s.d.tables.Jobs.Paused(ctx)
 	if err == nil && len(paused) > 0 { // no loop is there that would end pauses that are over
 		if ended, errEnd := s.d.tables.Jobs.EndPauses(ctx, paused); errEnd != nil {
@@ -76,7 +77,7 @@ func (s *Stepper) Due(ctx context.Context) (calls [][]store.Row, err error) {
 	slices.SortFunc(rows, func(a, c store.Row) int {
 		return cmp.Or(cmp.Compare(c.Priority, a.Priority), cmp.Compare(a.DueSecond(), c.DueSecond()), cmp.Compare(a.ID, c.ID))
 	})
-	return s.calls(s.byTurns(rows)), err
+	return s.calls(slices.DeleteFunc(s.byTurns(rows), func(row store.Row) bool { return !mayStart(&row) })), err
 }
 
 // byTurns has the groups of types that are fair take turns, in the places that their types' rows have.

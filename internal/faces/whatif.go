@@ -87,11 +87,13 @@ type Past struct {
 	RetryWaits []queue_job.Wait
 	// ByGroup: groups take turns, see [queue_job.Config].FairByGroup.
 	ByGroup bool
+	// RatePerKey is as in [queue_job.Config].
+	RatePerKey float64
 }
 
 // PastOf is a past with what a type has told of the jobs that wait.
 func PastOf(t *operate.Type, periods []operate.Period) *Past {
-	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits, ByGroup: t.Known.Config.FairByGroup}
+	p := &Past{Periods: periods, RetryWaits: t.Known.RetryWaits, ByGroup: t.Known.Config.FairByGroup, RatePerKey: t.Known.Config.RatePerKey}
 	if m := t.Memory; m != nil {
 		p.At, p.Waiting, p.Oldest, p.More = m.AsOf, m.Due(), m.Overdue, m.More
 	}
@@ -119,14 +121,15 @@ type Advice struct {
 	Doubt string
 	// Step is the length of a step, within which the model takes runs to fall due evenly.
 	Step time.Duration
-	// ByGroup: groups take turns, and the model does not know that.
-	ByGroup bool
+	// ByGroup: groups take turns, and the model does not know that. Nor does it know RatePerKey.
+	ByGroup    bool
+	RatePerKey float64
 }
 
 // Advise says what would have been enough. It replays the past with the limits that the type had, first: if what comes out is not what
 // was, the model does not know what held the type's jobs up, and there is no advice.
 func Advise(past *Past, had, asked StartLimits, within time.Duration) Advice {
-	a := Advice{Limits: asked, Within: within, ByGroup: past.ByGroup}
+	a := Advice{Limits: asked, Within: within, ByGroup: past.ByGroup, RatePerKey: past.RatePerKey}
 	c := courseOf(past)
 	if a.Doubt = c.doubt(had); a.Doubt != "" || len(past.Periods) == 0 {
 		return a
@@ -157,6 +160,10 @@ func (a Advice) Text() string {
 	if a.ByGroup && (a.Doubt != "" || a.Step != 0) {
 		text += " Groups take turns (FairByGroup), and the model does not know them. It counts the starts and the waiting jobs " +
 			"of all groups together. Jobs of a small group start sooner than it says, and jobs of a large group later."
+	}
+	if a.RatePerKey > 0 && (a.Doubt != "" || a.Step != 0) {
+		text += fmt.Sprintf(" At most %v jobs of a group start in a second (RatePerKey), and the model does not know that: "+
+			"no number of workers and no other rate has the jobs of a group start sooner that comes more often.", a.RatePerKey)
 	}
 	return text
 }

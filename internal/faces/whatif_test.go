@@ -197,6 +197,11 @@ func TestTheLeastThatIsEnoughIsFound(t *testing.T) {
 	if a := Advise(&fair, had, had, time.Minute); !strings.Contains(a.Text(), "Groups take turns (FairByGroup), and the model does not know them") {
 		t.Errorf("of a type whose groups take turns: %s", a.Text())
 	}
+	rated := *past
+	rated.RatePerKey = 2.5
+	if a := Advise(&rated, had, had, time.Minute); !strings.Contains(a.Text(), "At most 2.5 jobs of a group start in a second (RatePerKey)") {
+		t.Errorf("of a type whose groups have a rate: %s", a.Text())
+	}
 	if a := Advise(past, had, StartLimits{Workers: 1, Rate: 5}, time.Minute); a.Rate != 0 || !strings.HasSuffix(a.Text(), "With 1 worker, no rate does.") {
 		t.Errorf("with one worker: %s", a.Text())
 	}

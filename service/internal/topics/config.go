@@ -29,6 +29,8 @@ type Config struct {
 	Timeout        time.Duration // 0: TimeoutDefault
 	Retry          *task.Retry   // nil: RetryDefault
 
+	PerKeyRate         float64           // tasks of one key that start in a second, over all instances; 0: no limit
+	PerKeyBurst        int               // see [queue_job.Config.BurstPerKey]
 	PerDestinationRate float64           // calls to one destination that start in a second, in each instance; 0: no limit
 	Rules              deliver.Rules     // what an answer means
 	Headers            map[string]string // of each callback; a task's own are stronger
@@ -45,6 +47,8 @@ const (
 	permanentMax   = 1000
 	concurrencyMax = 10_000
 	rateMax        = 1_000_000
+	rateMin        = 0.0001
+	keyBurstMax    = 100_000
 )
 
 // RetryDefault is what the Standard Webhooks advise: ten attempts within 75 hours.
@@ -63,6 +67,8 @@ type written struct {
 	Timeout        json.RawMessage `json:"timeout,omitempty"`
 	Retry          json.RawMessage `json:"retry,omitempty"`
 
+	PerKeyRate         float64           `json:"per_key_rate,omitempty"`
+	PerKeyBurst        int               `json:"per_key_burst,omitempty"`
 	PerDestinationRate float64           `json:"per_destination_rate,omitempty"`
 	Success            json.RawMessage   `json:"success,omitempty"`
 	Permanent          string            `json:"permanent_statuses,omitempty"`
@@ -86,7 +92,7 @@ func parseConfig(text []byte, stored bool) (Config, *problem.Problem) {
 		maps.DeleteFunc(w.Headers, func(name, value string) bool { return deliver.CheckHeader(http.Header{name: {value}}) != nil })
 	}
 	c := Config{Rate: w.Rate, Burst: w.Burst, Concurrency: w.Concurrency, PerDestination: w.PerDestination, PerKey: w.PerKey, Ordered: w.Ordered,
-		PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
+		PerKeyRate: w.PerKeyRate, PerKeyBurst: w.PerKeyBurst, PerDestinationRate: w.PerDestinationRate, Headers: w.Headers}
 	var more []problem.Field
 	c.Rules, more = parseRules(w.Success, w.Permanent, !stored)
 	wrong = append(wrong, more...)
@@ -171,14 +177,22 @@ func (c *Config) limits() (wrong []problem.Field) {
 		pointer    string
 		value, max float64
 	}{{"/rate", c.Rate, rateMax}, {"/per_destination_rate", c.PerDestinationRate, rateMax}, {"/burst", float64(c.Burst), rateMax},
+		{"/per_key_rate", c.PerKeyRate, rateMax}, {"/per_key_burst", float64(c.PerKeyBurst), keyBurstMax},
 		{"/concurrency", float64(c.Concurrency), concurrencyMax},
 		{"/per_key", float64(c.PerKey), concurrencyMax}, {"/per_destination", float64(c.PerDestination), concurrencyMax}} {
 		if f.value < 0 || f.value > f.max {
 			wrong = append(wrong, problem.Field{Pointer: f.pointer, Detail: fmt.Sprintf("it is to be from 0, which means the default, to %.0f", f.max)})
 		}
 	}
-	if c.Rate > 0 && c.Rate < 0.0001 {
-		wrong = append(wrong, problem.Field{Pointer: "/rate", Detail: "it is to be 0.0001 at least; pause the topic to stop it"})
+	const tooLow = "it is to be 0.0001 at least; pause the topic to stop it"
+	if c.Rate > 0 && c.Rate < rateMin {
+		wrong = append(wrong, problem.Field{Pointer: "/rate", Detail: tooLow})
+	}
+	if c.PerKeyRate > 0 && c.PerKeyRate < rateMin {
+		wrong = append(wrong, problem.Field{Pointer: "/per_key_rate", Detail: tooLow})
+	}
+	if c.PerKeyBurst > 0 && c.PerKeyRate == 0 {
+		wrong = append(wrong, problem.Field{Pointer: "/per_key_burst", Detail: "it means nothing without per_key_rate; set per_key_rate, too"})
 	}
 	if c.Burst > 0 && c.Rate == 0 {
 		wrong = append(wrong, problem.Field{Pointer: "/burst", Detail: "it means nothing without rate; set rate, too"})
@@ -214,7 +228,8 @@ func (c *Config) contradictions() (wrong []problem.Field) {
 // MarshalJSON writes what was configured, without defaults.
 func (c *Config) MarshalJSON() ([]byte, error) {
 	w := written{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, PerDestination: c.PerDestination, PerKey: c.PerKey, Ordered: c.Ordered,
-		PerDestinationRate: c.PerDestinationRate, Permanent: statusesText(c.Rules.Permanent), Headers: c.Headers}
+		PerKeyRate: c.PerKeyRate, PerKeyBurst: c.PerKeyBurst, PerDestinationRate: c.PerDestinationRate,
+		Permanent: statusesText(c.Rules.Permanent), Headers: c.Headers}
 	var err error
 	if w.Success, err = writtenSuccess(&c.Rules); err != nil {
 		return nil, err
@@ -265,7 +280,7 @@ func (t *Topic) Job() queue_job.Config {
 	c := &t.Config
 	return queue_job.Config{
 		ServiceName: t.Name, JobType: t.Type, WorkerPoolCapacity: c.AtATime(),
-		RatePerSecond: c.Rate, RateBurst: c.Burst, MaxPerKey: c.PerKey, OrderedByKey: c.Ordered,
+		RatePerSecond: c.Rate, RateBurst: c.Burst, MaxPerKey: c.PerKey, OrderedByKey: c.Ordered, RatePerKey: c.PerKeyRate, BurstPerKey: c.PerKeyBurst,
 		NeedRetry: true, MaxRetries: max(1, c.RetryOf(&task.Content{}).Attempts()-1), // the handler knows of topics without a second attempt
 		DormantAfter: dormantAfter,
 		LostLimit:    -1, // a callback cannot harm this process, so a process that dies says nothing against its tasks

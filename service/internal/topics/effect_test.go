@@ -12,7 +12,7 @@ import (
 // values are what a configuration may say for each of its fields, other than the default.
 var values = map[string]string{
 	"rate": "2", "burst": "3", "concurrency": "9", "per_destination": "5", "per_key": "1", "ordered": "true", "timeout": `"20s"`, "retry": `{"waits":["1s"]}`,
-	"per_destination_rate": "4", "success": `{"status":"204"}`, "permanent_statuses": `"404"`, "headers": `{"x-mine":"1"}`,
+	"per_destination_rate": "4", "per_key_rate": "6", "per_key_burst": "7", "success": `{"status":"204"}`, "permanent_statuses": `"404"`, "headers": `{"x-mine":"1"}`,
 }
 
 // effect is all that a topic does with its configuration.
@@ -24,7 +24,7 @@ func effect(t *testing.T, text string) string {
 	}
 	job := (&Topic{Type: 1_000_003, Name: "orders", Config: c}).Job()
 	retry := c.RetryOf(&task.Content{})
-	return fmt.Sprint(job.WorkerPoolCapacity, job.RatePerSecond, job.RateBurst, job.MaxPerKey, job.OrderedByKey, c.Limits(), c.Rules, c.Headers, c.TimeoutOf(&task.Content{}), retry.Waits, retry.Attempts())
+	return fmt.Sprint(job.WorkerPoolCapacity, job.RatePerSecond, job.RateBurst, job.MaxPerKey, job.OrderedByKey, job.RatePerKey, job.BurstPerKey, c.Limits(), c.Rules, c.Headers, c.TimeoutOf(&task.Content{}), retry.Waits, retry.Attempts())
 }
 
 func TestEachFieldOfAConfigurationHasAnEffect(t *testing.T) {
@@ -40,6 +40,9 @@ func TestEachFieldOfAConfigurationHasAnEffect(t *testing.T) {
 		if field == "burst" { // it belongs to a rate
 			without, with = `{"rate":2}`, `{"rate":2,"burst":3}`
 		}
+		if field == "per_key_burst" {
+			without, with = `{"per_key_rate":6}`, `{"per_key_rate":6,"per_key_burst":7}`
+		}
 		if before, after := effect(t, without), effect(t, with); before == after {
 			t.Errorf("%s has no effect: %s", with, after)
 		}
@@ -49,6 +52,7 @@ func TestEachFieldOfAConfigurationHasAnEffect(t *testing.T) {
 // extremes are small and large values of the limits of a configuration.
 var extremes = map[string][2]string{
 	"rate": {"0.001", "1000000"}, "burst": {"1", "1000000"}, "concurrency": {"1", "10000"}, "per_destination": {"1", "10000"}, "per_key": {"1", "10000"}, "per_destination_rate": {"0.001", "1000000"},
+	"per_key_rate": {"0.001", "1000000"}, "per_key_burst": {"1", "100000"},
 }
 
 // A limit that another limit makes pointless is refused by its name: in pairs, whatever the configuration takes limits something. The pairs of

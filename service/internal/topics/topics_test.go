@@ -21,7 +21,7 @@ import (
 )
 
 func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
-	text := `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":1,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success"},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
+	text := `{"rate":0.5,"burst":3,"concurrency":20,"per_destination":5,"per_key":1,"ordered":true,"timeout":"20s","retry":{"waits":["5s","1m0s"],"max_attempts":9},"per_key_rate":1.5,"per_key_burst":2,"per_destination_rate":2.5,"success":{"status":"200-299, 304","body_equals":"success"},"permanent_statuses":"400, 404, 410-499","headers":{"x-tenant":"7"}}`
 	c, bad := ParseConfig([]byte(text))
 	if bad != nil {
 		t.Fatal(bad)
@@ -37,7 +37,7 @@ func TestAConfigurationIsWrittenAsItWasRead(t *testing.T) {
 	}
 	job := (&Topic{Type: 1_000_003, Name: "orders", Config: c}).Job()
 	if job.JobType != 1_000_003 || job.ServiceName != "orders" || job.RatePerSecond != 0.5 || job.RateBurst != 3 || job.WorkerPoolCapacity != 20 || job.MaxPerKey != 1 ||
-		!job.OrderedByKey || job.MaxRetries != 8 || job.LostLimit != -1 || c.Limits().InFlight != 5 {
+		!job.OrderedByKey || job.RatePerKey != 1.5 || job.BurstPerKey != 2 || job.MaxRetries != 8 || job.LostLimit != -1 || c.Limits().InFlight != 5 {
 		t.Errorf("%+v", job)
 	}
 }
@@ -87,7 +87,7 @@ func TestWhatIsWrongWithAConfigurationIsSaid(t *testing.T) {
 		`{"rate":-1}`: "/rate", `{"rate":0.00001}`: "/rate", `{"burst":2}`: "/burst", `{"concurrency":10001}`: "/concurrency", `{"per_key":-1}`: "/per_key", `{"ordered":true,"per_key":2}`: "/per_key",
 		`{"success":{"status":"2xx"}}`: "/success/status", `{"success":{"status":"299-200"}}`: "/success/status", `{"success":{"stat":"200"}}`: "/success/stat", `{"permanent_statuses":"100"}`: "/permanent_statuses",
 		`{"headers":{"host":"a"}}`: "/headers", `{"success":{"json":{"a":"` + strings.Repeat("x", 70_000) + `"}}}`: "/success", `{"permanent_statuses":"400` + strings.Repeat(",400", 20_000) + `"}`: "/permanent_statuses", `{"per_destination_rate":-1}`: "/per_destination_rate",
-		`{"per_destination":-1}`: "/per_destination", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
+		`{"per_destination":-1}`: "/per_destination", `{"per_key_rate":0.00001}`: "/per_key_rate", `{"per_key_rate":1000001}`: "/per_key_rate", `{"per_key_burst":2}`: "/per_key_burst", `{"per_key_rate":1,"per_key_burst":100001}`: "/per_key_burst", `{"timeout":"1ms"}`: "/timeout", `{"timeout":5}`: "/timeout", `{"retry":{"waits":["5"]}}`: "/retry/waits/0",
 		`{"retry":{"max_attempts":0}}`: "/retry/max_attempts", `{"rat":1}`: "/rat", `{"rate":1,"rate":2}`: "/rate", `{"Rate":1}`: "/Rate", `{"retry":{}}`: "/retry", `{"success":{"body_equals":" "}}`: "/success/body_equals", `[]`: "", `{} {}`: "",
 	} {
 		if _, bad := ParseConfig([]byte(text)); bad == nil || bad.Fields[0].Pointer != pointer {
