@@ -27,6 +27,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -39,6 +40,12 @@ type Key struct {
 	// Secret has 16, 24 or 32 bytes, for AES-128, AES-192 or AES-256.
 	Secret []byte
 }
+
+// What the ID of a key may have: the library stores no other.
+const (
+	idLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	idMost    = 32
+)
 
 // Codec encrypts and decrypts. [New] makes one. It is for any number of goroutines.
 type Codec struct {
@@ -55,6 +62,9 @@ func New(newest Key, others ...Key) (*Codec, error) {
 	for _, key := range append([]Key{newest}, others...) {
 		if key.ID == "" {
 			return nil, errors.New("aesgcm: a key has no ID; give each one of its own")
+		}
+		if len(key.ID) > idMost || strings.Trim(key.ID, idLetters) != "" {
+			return nil, fmt.Errorf("aesgcm: a key has the ID %q; use 1 to %d letters and digits of ASCII, dots, dashes and underscores", key.ID, idMost)
 		}
 		if c.keys[key.ID] != nil {
 			return nil, fmt.Errorf("aesgcm: two keys have the ID %q; give each its own", key.ID)

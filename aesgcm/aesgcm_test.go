@@ -81,6 +81,7 @@ func TestAValueThatWasChangedOrMovedIsNotDecrypted(t *testing.T) {
 func TestKeysThatCannotBeUsedAreRefused(t *testing.T) {
 	for want, keys := range map[string][]aesgcm.Key{
 		"no ID": {{Secret: old.Secret}}, "has 5 bytes": {{ID: "a", Secret: []byte("short")}}, `two keys have the ID "2025-05"`: {old, old},
+		`the ID "mai 2025"`: {{ID: "mai 2025", Secret: old.Secret}}, `use 1 to 32`: {old, {ID: strings.Repeat("a", 33), Secret: old.Secret}},
 	} {
 		if _, err := aesgcm.New(keys[0], keys[1:]...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)

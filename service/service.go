@@ -45,6 +45,10 @@ type Config struct {
 	// SignerOf returns what signs the callbacks of a topic. If it, or what it returns, is nil, they go out without a signature, and
 	// receivers cannot tell that they are ours. A receiver that knows a secret can sign callbacks to all topics that have it.
 	SignerOf func(topic string) *Signer
+	// Codec encrypts what is stored of tasks and schedules: addresses, headers, bodies, labels. Package aesgcm has one. Names, keys and topics stay in
+	// clear, and so do the headers of topics. All processes on one database need the codec; tasks from before it are sent, too. Default: nothing is
+	// encrypted.
+	Codec queue_job.Codec
 	// Topics is how many topics there may be. Each is a job type, which costs nothing while it has no task; a topic with tasks, even if
 	// they are due next week, costs a little. Default 10,000.
 	Topics int
@@ -120,6 +124,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	options := append(slices.Clone(cfg.Options), persistent_queue.WithDB(cfg.DB),
 		persistent_queue.WithRetention(cfg.Retention), persistent_queue.WithMaxWorkers(workersMax))
+	if cfg.Codec != nil {
+		options = append(options, persistent_queue.WithCodec(cfg.Codec))
+	}
 	s.runner, err = persistent_queue.New([]queue_job.Config{s.housekeeping(), s.schedules()}, quiet{logger.QueueLog{Slog: cfg.Log}}, options...)
 	if err != nil {
 		s.sender.Close()
@@ -157,7 +164,11 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if err = s.await(ctx, func() error { return s.topics.Look(ctx) }); err != nil {
 		return fmt.Errorf("start the service: %w", err)
 	}
-	s.jobs, err = queue_job.OpenContext(ctx, s.cfg.DB, queue_job.WithTablePrefix(s.cfg.TablePrefix))
+	options := []queue_job.OpenOption{queue_job.WithTablePrefix(s.cfg.TablePrefix)}
+	if s.cfg.Codec != nil {
+		options = append(options, queue_job.WithCodec(s.cfg.Codec))
+	}
+	s.jobs, err = queue_job.OpenContext(ctx, s.cfg.DB, options...)
 	if err == nil && s.runner != nil {
 		err = s.runner.Start(ctx)
 	}

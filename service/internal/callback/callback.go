@@ -44,6 +44,10 @@ func Handler(topic *topics.Topic, sender Sender, signer *deliver.Signer, add Add
 				outcome = outcomeOf(&panicked, job.Retries+1, retry, never, rand.IntN(jitterSteps))
 			}
 		}()
+		if stored, encoded := queue_job.EncodingOf(job.JobParams); encoded { // another process may have the key
+			log.Error("callbacks: a task is encrypted, and this process has no keys", "topic", topic.Name, "task", job.Id, "key", stored.Key)
+			return queue_job.Defer(keyAgain)
+		}
 		content, bad := task.ParseContent(job.JobParams)
 		if bad != nil {
 			return queue_job.Fail(fmt.Errorf("invalid: %w", bad))
@@ -76,8 +80,9 @@ var panicked = deliver.Result{Outcome: deliver.Retry,
 	Code: deliver.CodeInternal, Detail: "the service made a mistake, which its log describes; report it"}
 
 const (
-	tellAgain = 5 * time.Second // if the database does not take what tells of a failure
-	askAgain  = 5 * time.Second // if the clocks do not agree
+	keyAgain  = 30 * time.Second // if a task is encrypted, and the process was started without keys
+	tellAgain = 5 * time.Second  // if the database does not take what tells of a failure
+	askAgain  = 5 * time.Second  // if the clocks do not agree
 )
 
 func isFinal(err error) bool {

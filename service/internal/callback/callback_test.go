@@ -73,6 +73,19 @@ func TestATaskThatIsOverByOneClockWaits(t *testing.T) {
 	}
 }
 
+// A process that was started without keys neither fails a task that is encrypted nor uses up its attempts.
+func TestATaskThatIsEncryptedWaitsForAProcessWithItsKey(t *testing.T) {
+	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
+		t.Error("it was sent")
+		return deliver.Result{Outcome: deliver.Succeeded}
+	}), nil, nil, right, slog.New(slog.DiscardHandler))
+	var outcome *queue_job.Outcome
+	err := handle(t.Context(), &queue_job.Job{Id: 1, JobParams: `"pq:codec:2026-11:AAAA"`})
+	if !errors.As(err, &outcome) || outcome.Status != queue_job.JobStatusContinue || !outcome.Deferred || outcome.Wait < time.Second {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestATaskThatIsOverIsNotSent(t *testing.T) {
 	handle := Handler(&topics.Topic{Name: "mails"}, sender(func(*deliver.Call) deliver.Result {
 		t.Error("it was sent")

@@ -284,6 +284,9 @@ func Away(err error) *problem.Problem {
 	if p := (*problem.Problem)(nil); errors.As(err, &p) {
 		return p
 	}
+	if errors.Is(err, queue_job.ErrParamsTooLong) { // the API looks at what comes, and a codec makes more of it
+		return problem.New(problem.TooLarge, "%v", err)
+	}
 	if task.IsRefused(err) { // the API has forgotten to look at something
 		return problem.New(problem.Invalid, "%v", err)
 	}

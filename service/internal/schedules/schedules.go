@@ -110,6 +110,9 @@ type Clock func(ctx context.Context) (time.Time, error)
 // follow until then are left to [Mend].
 func Handler(db *sql.DB, jobs *queue_job.Jobs, to Topics, clock Clock) queue_job.Handler {
 	return func(ctx context.Context, job *queue_job.Job) error {
+		if stored, encoded := queue_job.EncodingOf(job.JobParams); encoded { // another process may have the key
+			return fmt.Errorf("the schedule is encrypted with the key %q, and this process has no keys", stored.Key)
+		}
 		s, bad := Stored(job.JobParams)
 		if bad != nil {
 			return queue_job.Fail(bad)

@@ -100,6 +100,7 @@ type app struct {
 	output         string
 	noHeaders      bool
 	actor, why     string
+	codec          queue_job.Codec // of tasks; nil: they are in clear
 }
 
 func newRoot(streams Streams) *cobra.Command {

@@ -42,9 +42,13 @@ func (a *app) open(ctx context.Context) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := []queue_job.OpenOption{queue_job.WithTablePrefix(a.prefix), queue_job.WithCron(cron.Parse)}
+	if a.codec != nil {
+		options = append(options, queue_job.WithCodec(a.codec))
+	}
 	var jobs *queue_job.Jobs
 	err = a.within(ctx, func(ctx context.Context) (err error) {
-		jobs, err = queue_job.OpenContext(ctx, db, queue_job.WithTablePrefix(a.prefix), queue_job.WithCron(cron.Parse))
+		jobs, err = queue_job.OpenContext(ctx, db, options...)
 		return err
 	})
 	if err != nil {

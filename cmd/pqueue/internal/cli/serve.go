@@ -29,14 +29,15 @@ type server struct {
 	listen, metrics        string // addresses
 	api, delivery, console bool
 
-	topics       int
-	topicsOfOne  int // token
-	keep         queue_job.Retention
-	allow        []string // addresses that callbacks may go to
-	secretFile   string
-	delayQueue   string            // topic
-	delayService map[string]string // base addresses
-	aliasFrom    []string          // networks
+	topics         int
+	topicsOfOne    int // token
+	keep           queue_job.Retention
+	allow          []string // addresses that callbacks may go to
+	secretFile     string
+	encryptionFile string
+	delayQueue     string            // topic
+	delayService   map[string]string // base addresses
+	aliasFrom      []string          // networks
 
 	title, passwordFile string
 	login, readOnly     bool
@@ -70,6 +71,9 @@ func (a *app) serveCommand() *cobra.Command {
 			}
 			password, err := s.password()
 			if err != nil {
+				return err
+			}
+			if a.codec, err = s.codec(); err != nil {
 				return err
 			}
 			if s.demo {
@@ -116,6 +120,7 @@ shows the values that count. In the file, each setting has a line:
   dsn-file: /run/secrets/pqueue-dsn
   password-file: /run/secrets/pqueue-password
   secret-file: /run/secrets/pqueue-signing
+  encryption-file: /run/secrets/pqueue-encryption
   egress-allow: [10.1.0.0/16, "*.svc.cluster.local"]
 
 Applications in Go can have the same console below a path of their own, behind their own login: package console.`
@@ -134,6 +139,8 @@ func (s *server) flags(flags *pflag.FlagSet) {
 		"addresses that callbacks may go to although they are not public, such as 10.1.0.0/16 or *.svc.cluster.local")
 	flags.StringVar(&s.secretFile, "secret-file", "",
 		"file with the secrets that sign callbacks, one a line: whsec_… or whsk_…, or a pattern of topics and a secret")
+	flags.StringVar(&s.encryptionFile, "encryption-file", "",
+		"file with the keys that encrypt tasks in the database, one a line: an id and 32 bytes in base64; the first encrypts (default: they are in clear)")
 	flags.IntVar(&s.topics, "topics", 10_000, "how many topics there may be")
 	flags.IntVar(&s.topicsOfOne, "topics-per-token", 0,
 		"how many topics may fit a token's patterns when it makes another one, unless it has the scope admin (default: half of --topics)")
@@ -288,6 +295,9 @@ func (s *server) permit(password string, p *proxies) func(*http.Request, console
 func (a *app) protected(ctx context.Context, db *database, s *server, password string, p *proxies) (http.Handler, error) {
 	options := []console.Option{console.WithTitle(cmp.Or(s.title, "Jobs")), console.WithPermit(s.permit(password, p)), console.WithMask(maskTask),
 		console.WithSchedules(func(text string) (queue_job.Schedule, error) { return cron.Parse(text) })}
+	if a.codec != nil { // whoever may look sees what was seen without encryption
+		options = append(options, console.WithDecoded())
+	}
 	if s.userHeader != "" {
 		return p.require(console.Handler(db.jobs, append(options, console.WithActor(userOf))...)), nil
 	}

@@ -161,7 +161,7 @@ func (a *app) service(ctx context.Context, db *database, s *server, own []net.Ad
 	cfg := service.Config{
 		DB: db.DB, TablePrefix: a.prefix, WithoutDelivery: !s.delivery,
 		OpenToThisMachine: s.open, Topics: s.topics, TopicsPerToken: s.topicsOfOne, Retention: s.retention(), Aliases: aliases, Options: options,
-		Deliver: service.Delivery{Guard: guard}, SignerOf: signers.of, Log: a.log(),
+		Deliver: service.Delivery{Guard: guard}, SignerOf: signers.of, Log: a.log(), Codec: a.codec,
 	}
 	tasks, err := service.New(cfg)
 	if err != nil {

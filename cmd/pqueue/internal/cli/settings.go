@@ -223,12 +223,13 @@ serve, reads the files with secrets, and reports all mistakes at once. It does n
 func (a *app) checkServer(cmd *cobra.Command, s *server) error {
 	_, errPassword := s.password()
 	_, errSigners := s.signers()
+	_, errCodec := s.codec()
 	_, errGuard := s.guard(nil)
 	_, errAliases := s.aliases()
 	_, errProxies := s.proxies()
 	a.useOwnFile()
 	_, _, errAddress := a.address()
-	if err := errors.Join(s.parts(cmd), errPassword, errSigners, errGuard, errAliases, errProxies, errAddress); err != nil {
+	if err := errors.Join(s.parts(cmd), errPassword, errSigners, errCodec, errGuard, errAliases, errProxies, errAddress); err != nil {
 		return &exit{exitUsage, err}
 	}
 	return nil

@@ -79,7 +79,7 @@ func TestAllThatIsWrongWithSettingsIsSaidAtOnce(t *testing.T) {
 		{"output: json\n", "", []string{`there is no setting "output"`}},
 		{"- listen\n", "", []string{`write a setting a line, such as "listen: 127.0.0.1:8080"`}},
 		{"listen: [\n", "", []string{file, "line 1"}},
-		{"listen: :8080\nsecret-file: none\negress-allow: 10.1.0.0/99\n", "", []string{"--password-file", "--secret-file: open none", "--egress-allow: ", "10.1.0.0/99"}},
+		{"listen: :8080\nsecret-file: none\nencryption-file: nowhere\negress-allow: 10.1.0.0/99\n", "", []string{"--password-file", "--secret-file: open none", "--encryption-file: open nowhere", "--egress-allow: ", "10.1.0.0/99"}},
 		{"delay-service: {shop: 10.1.2.3}\nalias-from: 10.1.2\n", "", []string{"--alias-from: \"10.1.2\" is no network"}},
 		{"delay-service: {shop: 10.1.2.3}\n", "", []string{"--delay-service: shop=10.1.2.3: write the base as http://host:port"}},
 		{"a: &x b\ntitle: *x\ntopics: {}\n", "", []string{":2: title has no value", ":3: topics has no value"}},
