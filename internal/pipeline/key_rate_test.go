@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,6 +263,26 @@ func TestALineStartsTheJobsOfEachKeyAtItsRate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While all tokens of a key are reserved, nobody knows when it has the next one. A start says so, long before its run ends.
+func TestAKeyGoesOnAtItsRateWhileItsHandlersRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, rows = 10, 20
+		var starts atomic.Int64
+		l, stop := dispatching(t, &slow{takes: 2 * time.Millisecond}, func(uint64) {
+			starts.Add(1)
+			time.Sleep(800 * time.Millisecond)
+		}, func(cfg *queue_job.Config) { cfg.RatePerKey, cfg.BurstPerKey = rate, 1 })
+		defer stop()
+		for id := range uint64(rows) {
+			l.offer(lease, &store.Row{ID: id + 1, CreateTime: 1, Key: "a"})
+		}
+		time.Sleep(rows / rate * time.Second * 12 / 10)
+		if n := starts.Load(); n != rows {
+			t.Errorf("%d of %d jobs have started", n, rows)
+		}
+	})
 }
 
 func TestALeaseThatIsTakenBeginsWithEmptyBuckets(t *testing.T) {

@@ -1687,21 +1687,23 @@ var mutants = []mutant.Mutant{
 		File: "internal/pipeline/key_rate.go",
 		Old:  "\t\tb.full = b.full.Add(r.interval)\n",
 		New:  "",
-		Seed: 19,
+		Seed: 48,
 	},
 	{
 		Name: "key rate: tokens that are reserved count as free",
 		File: "internal/pipeline/key_rate.go",
 		Old:  "if b.reserved >= r.burst || r.opens(b).After(time.Now()) {",
 		New:  "if b.full.Add(-time.Duration(r.burst-1) * r.interval).After(time.Now()) {",
-		Seed: 19,
+
+		Folder: "internal/pipeline", Test: "TestNoKeyStartsMoreThanItsRateWhateverHappens",
 	},
 	{
 		Name: "key rate: a new holder begins with full buckets",
 		File: "internal/pipeline/key_rate.go",
 		Old:  "r.full = now.Add(time.Duration(r.burst) * r.interval)",
 		New:  "r.full = now",
-		Seed: 19,
+
+		Folder: "internal/pipeline", Test: "TestALeaseThatIsTakenBeginsWithEmptyBuckets",
 	},
 	{
 		Name: "key rate: a row that is let go keeps its token",
@@ -1717,7 +1719,7 @@ var mutants = []mutant.Mutant{
 		Old:  "if r.part.cfg.RatePerKey > 0 && r.queue.start(may) {",
 		New:  "if r.part.cfg.RatePerKey > 0 && r.queue.start(may) && false {",
 
-		Folder: "internal/pipeline", Test: "TestALineStartsTheJobsOfEachKeyAtItsRate",
+		Folder: "internal/pipeline", Test: "TestAKeyGoesOnAtItsRateWhileItsHandlersRun",
 	},
 	{
 		Name: "key rate: the table is asked about keys that wait for a token",
