@@ -105,6 +105,8 @@ type Dialect struct {
 
 	// Sickness reads what keeps the database from cleaning up, see record.Store.Sickness. Empty: the database does not say.
 	Sickness string
+	// SicknessElsewhere asks other lists of the server, if those of Sickness cannot be read at the moment. Empty: there are none.
+	SicknessElsewhere string
 
 	// How statements are sent.
 	begin        string // begins a transaction that will write
@@ -234,7 +236,7 @@ func (d Dialect) named(prefix string) *Dialect {
 	d.ofTypes = WithPrefix(d.ofTypes, prefix)
 	d.ByPaused = WithPrefix(d.ByPaused, prefix)
 	d.Steered = WithPrefix(d.Steered, prefix)
-	d.Sickness = WithPrefix(d.Sickness, prefix)
+	d.Sickness, d.SicknessElsewhere = WithPrefix(d.Sickness, prefix), WithPrefix(d.SicknessElsewhere, prefix)
 	return &d
 }
 

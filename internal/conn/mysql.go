@@ -145,14 +145,32 @@ var mysqlLike = Dialect{
 		"LEFT JOIN information_schema.processlist AS sessions ON sessions.id = trx_mysql_thread_id " +
 		"WHERE trx_mysql_thread_id <> CONNECTION_ID() AND trx_isolation_level <> 'READ UNCOMMITTED' " +
 		"AND (trx_isolation_level <> 'READ COMMITTED' OR trx_query IS NOT NULL) " +
-		"ORDER BY seconds DESC LIMIT 3) " +
-		"UNION ALL (SELECT 'history', '', '', '', 0, '', '', count, 0 " +
-		"FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len')",
+		"ORDER BY seconds DESC LIMIT 3) " + historyOfInnoDB,
+	// The lists above are in utf8mb3 on MySQL, and nobody can read them while a session runs a statement with another character. These are in utf8mb4,
+	// and not every user may read them; they do not say which transaction has a snapshot, and nothing of prepared ones without a session.
+	SicknessElsewhere: "(SELECT 'session' AS kind, CAST(processlist_id AS CHAR) AS id, " +
+		"COALESCE(processlist_user, '') AS who, COALESCE(processlist_host, '') AS place, " +
+		"CASE isolation_level WHEN 'READ COMMITTED' THEN COALESCE(processlist_time, 0) ELSE timer_wait DIV 1000000000000 END AS seconds, " +
+		"CASE processlist_command WHEN 'Sleep' THEN 'idle' ELSE 'active' END AS state, COALESCE(LEFT(processlist_info, 300), '') AS statement, " +
+		"0 AS amount, 0 AS more " +
+		"FROM performance_schema.events_transactions_current AS transactions " +
+		"JOIN performance_schema.threads AS sessions ON sessions.thread_id = transactions.thread_id " +
+		"WHERE transactions.state = 'ACTIVE' AND processlist_id <> CONNECTION_ID() AND isolation_level <> 'READ UNCOMMITTED' " +
+		"AND (isolation_level <> 'READ COMMITTED' OR processlist_command <> 'Sleep') " +
+		"ORDER BY seconds DESC LIMIT 3) " + historyOfInnoDB +
+		" UNION ALL (SELECT 'listed', '', '', '', 0, '', '', COUNT(*), 4 FROM (" +
+		"SELECT name FROM performance_schema.setup_consumers WHERE enabled = 'YES' " +
+		"AND name IN ('global_instrumentation', 'thread_instrumentation', 'events_transactions_current') " +
+		"UNION ALL SELECT name FROM performance_schema.setup_instruments WHERE name = 'transaction' AND enabled = 'YES' AND timed = 'YES') AS needed)",
 
 	session:       "SELECT @@autocommit + 2 * (@@log_bin AND @@binlog_format = 'STATEMENT')" + plusUnusable,
 	begin:         "START TRANSACTION", // with sql_mode ORACLE, BEGIN begins a block
 	reservesConns: true,
 }
+
+// historyOfInnoDB is the end of Dialect.Sickness: how many transactions were not purged.
+const historyOfInnoDB = "UNION ALL (SELECT 'history', '', '', '', 0, '', '', count, 0 " +
+	"FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len')"
 
 func mysqlFamily(name string) Dialect {
 	d := mysqlLike

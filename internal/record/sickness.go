@@ -30,6 +30,7 @@ const (
 	SignHistory  = "history"  // transactions that InnoDB has not purged
 	SignDead     = "dead"     // dead rows of the table of jobs
 	SignHidden   = "hidden"   // sessions that the user may not look into
+	signListed   = "listed"   // how many of the things are switched on that the list of sessions takes, and of how many
 )
 
 // Sickness is what there is to say of what a database cannot clean up.
@@ -48,13 +49,12 @@ func (s *Store) Sickness(ctx context.Context) *Sickness {
 		return nil
 	}
 	sick := &Sickness{Table: s.Tables.Jobs}
-	sick.Err = conn.MayFail(ctx, s, func() (err error) {
-		sick.Signs, err = conn.Read(ctx, s, conn.Each(func(g *Sign) []any {
-			return []any{conn.Text(&g.Kind), conn.Text(&g.ID), conn.Text(&g.User), conn.Text(&g.Place), conn.Whole(&g.Seconds),
-				conn.Text(&g.State), conn.Text(&g.Statement), conn.Whole(&g.Amount), conn.Whole(&g.More)}
-		}), s.Dialect.Sickness)
-		return err
-	})
+	sick.Signs, sick.Err = s.signs(ctx, s.Dialect.Sickness)
+	if isUnreadable(sick.Err) && s.SicknessElsewhere != "" {
+		if signs, err := s.signs(ctx, s.SicknessElsewhere); err == nil && areListed(signs) { // else the first error says more
+			sick.Signs, sick.Err = signs[:len(signs)-1], nil
+		}
+	}
 	switch err := sick.Err; {
 	case err == nil:
 		for _, g := range sick.Signs {
@@ -64,11 +64,32 @@ func (s *Store) Sickness(ctx context.Context) *Sickness {
 		}
 	case strings.Contains(err.Error(), "Error 1227 "):
 		sick.Lacks, sick.Err = "PROCESS", nil
-	case strings.Contains(err.Error(), "Error 3854 "): // its two lists are in utf8mb3, and all of a list is an error then
+	case isUnreadable(err):
 		sick.Err = fmt.Errorf("what the database cannot clean up is not known now: MySQL lists no sessions while one of them runs a statement with a "+
-			"character of four bytes, such as an emoji; look again when it has ended: %w", err)
+			"character of four bytes, such as an emoji; look again when it has ended, or let the user read performance_schema: %w", err)
 	default:
 		sick.Err = fmt.Errorf("what the database cannot clean up: %w", err)
 	}
 	return sick
+}
+
+// signs reads what there is in lists of the server.
+func (s *Store) signs(ctx context.Context, query string) (signs []Sign, err error) {
+	err = conn.MayFail(ctx, s, func() (err error) {
+		signs, err = conn.Read(ctx, s, conn.Each(func(g *Sign) []any {
+			return []any{conn.Text(&g.Kind), conn.Text(&g.ID), conn.Text(&g.User), conn.Text(&g.Place), conn.Whole(&g.Seconds),
+				conn.Text(&g.State), conn.Text(&g.Statement), conn.Whole(&g.Amount), conn.Whole(&g.More)}
+		}), query)
+		return err
+	})
+	return signs, err
+}
+
+// isUnreadable reports whether MySQL cannot show a list in its character set: then, all of the list is an error.
+func isUnreadable(err error) bool { return err != nil && strings.Contains(err.Error(), "Error 3854 ") }
+
+// areListed reports whether the server keeps the list that the signs were read from: at the end, they say so.
+func areListed(signs []Sign) bool {
+	last := len(signs) - 1
+	return last >= 0 && signs[last].Kind == signListed && signs[last].Amount == signs[last].More
 }
