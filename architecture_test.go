@@ -30,7 +30,7 @@ var floors = []struct {
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
 	{"what both faces show, the console and the command line", []string{"internal/faces"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate", "aesgcm"}},
-	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/pipeline", "internal/upkeep"}},
+	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/flow", "internal/pipeline", "internal/upkeep"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},
 	{"what queue_job hides from users, for those above it", []string{"internal/bridge"}},
 	{"what a job is: its meaning, and no loops; and what loops stand on: the clock, how to wait, what to do with an error", []string{"queue_job", "internal/ground"}},

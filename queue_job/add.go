@@ -74,7 +74,8 @@ type AddModelJob struct {
 	// that made the job, if one did.
 	TypeName string
 
-	err error // why an option could not be applied
+	node string // of a flow whose job it is, as its metadata have it; empty: none
+	err  error  // why an option could not be applied
 }
 
 // JSON is text that is JSON already, as the parameters of a job: queue_job.JSON(text) is stored as it stands, without white
@@ -386,8 +387,8 @@ func newRow(job *AddModelJob, now int64, codec Codec) (row store.NewJob, err err
 	if err == nil && len(job.Tags) > 0 {
 		err = checkTags(job.Tags)
 	}
-	if err == nil && (len(job.Meta) > 0 || len(job.Tags) > 0 || job.ExpiresAfter > 0 || !job.Expires.IsZero()) {
-		row.Meta, err = encodeMeta(job.Meta, reservedMeta{job.end(now), job.Tags})
+	if err == nil && (len(job.Meta) > 0 || len(job.Tags) > 0 || job.ExpiresAfter > 0 || !job.Expires.IsZero() || job.node != "") {
+		row.Meta, err = encodeMeta(job.Meta, reservedMeta{job.end(now), job.Tags, job.node})
 	}
 	return row, err
 }

@@ -170,7 +170,7 @@ func (a *Archived) row() (row record.Listed, err error) {
 		row.MaxRetries = int32(*a.MaxRetries)
 	}
 	var extra store.Extra
-	if extra.Meta, err = encodeMeta(a.Meta, reservedMeta{a.Expires, a.Tags}); err != nil {
+	if extra.Meta, err = encodeMeta(a.Meta, reservedMeta{a.Expires, a.Tags, a.FlowNode}); err != nil {
 		return row, fmt.Errorf("job %d: %w", a.Id, err)
 	}
 	if a.Group != a.Key {

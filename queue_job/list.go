@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/record"
@@ -56,6 +57,9 @@ type JobInfo struct {
 	Expires time.Time `json:",omitzero"`
 	// Tags are the job's tags, see [Tags]; nil: none.
 	Tags []string `json:",omitempty"`
+	// FlowId is the flow that the job is of; 0: of none. FlowNode is its place in there, as the tables have it.
+	FlowId   uint64 `json:",omitempty"`
+	FlowNode string `json:",omitempty"`
 	// Progress and Result are the texts that the handler wrote last, with [Job.SetProgress] and [Job.SetResult].
 	Progress, Result string
 	// AsOf is when a pending job was read, by the database's clock in whole seconds, but not before the Due of a job that was due at once.
@@ -276,6 +280,9 @@ func infoOf(row *record.Listed) *JobInfo {
 		Key: row.Key, Group: row.Group(), Unique: row.Unique,
 		Priority: Priority(row.Priority), Meta: row.Metadata(), Expires: endOf(row.Extra), Tags: row.Extra.Tags(),
 		Progress: row.Progress, Result: row.Result,
+	}
+	if row.Extra != nil && row.Extra.Node > 0 {
+		info.FlowId, info.FlowNode = store.FlowOf(row.Extra.Node), strconv.FormatUint(row.Extra.Node, 10)
 	}
 	if row.StartTime <= 0 {
 		info.Due = info.Created

@@ -18,6 +18,7 @@ const metaMax = 1024
 type reservedMeta struct {
 	expires time.Time // zero: it has no end
 	tags    []string
+	node    string // of a flow; empty: the job is of none
 }
 
 // encodeMeta returns what the column meta has of a job; empty: NULL.
@@ -58,10 +59,13 @@ func (r reservedMeta) beside(meta map[string]string) map[string]string {
 	if len(r.tags) > 0 {
 		meta[store.MetaTags] = strings.Join(r.tags, ",")
 	}
+	if r.node != "" {
+		meta[store.MetaFlow] = r.node
+	}
 	return meta
 }
 
-func (r reservedMeta) none() bool { return r.expires.IsZero() && len(r.tags) == 0 }
+func (r reservedMeta) none() bool { return r.expires.IsZero() && len(r.tags) == 0 && r.node == "" }
 
 // checkTags refuses tags that could not be told from each other, or that nobody could write.
 func checkTags(tags []string) error {

@@ -79,7 +79,7 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	t.Cleanup(func() {
 		for _, table := range []string{"async_job_tab", "shedlock_tab",
 			"async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab",
-			"async_job_step_tab", "async_job_schedule_tab"} {
+			"async_job_step_tab", "async_job_schedule_tab", "async_job_flow_tab", "async_job_node_tab"} {
 			if _, err := db.Exec("DROP TABLE IF EXISTS " + prefix + table); err != nil {
 				t.Fatalf("queuetest: %v", err)
 			}

@@ -57,6 +57,11 @@ var moments = map[string]moment{
 	"async_job_step_tab.ended_at": {
 		writes: "the holder, by its estimate of the database's clock, and whoever sends a signal, by the database's", compares: "nobody; it is shown",
 	},
+	"async_job_flow_tab.created_at": {writes: "the database", compares: "nobody; it is shown"},
+	"async_job_flow_tab.ended_at":   {writes: "the database", compares: "nobody; it is shown"},
+	"async_job_node_tab.born": {
+		writes: "whoever adds the node's job, as its create_time", compares: "the count, with the job's create_time; both stay as they are",
+	},
 	"async_job_step_tab.until_at": {
 		writes: "the holder, by its estimate of the database's clock", compares: "the holder of a later run, by its own estimate, and whoever sends a signal, by the database's clock",
 		ahead: "the job sleeps, or waits for a signal, for that much longer", behind: "the sleep or the wait ends that much earlier",
@@ -118,7 +123,7 @@ const noMoments = `
 id params job_type job_status term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params
 lock_name locked_by running layout job_id attempt outcome error instance cron_spec name settings workers rate state seconds counted holder how
 actor verb why jobs first_job last_job detail operation reached last_id changed skipped worker steps kind step_value
-spec catch_up revision last_job`
+spec catch_up revision last_job flow_key open_key nodes waits followers enders problem`
 
 func TestEachColumnOfTimeIsJudgedForAClockThatWasAheadOrBehind(t *testing.T) {
 	others, judged := strings.Fields(noMoments), map[string]bool{}

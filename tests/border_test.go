@@ -49,6 +49,16 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"Drain":      func() error { return jobs.Drain(ctx, ex, "0123456789ab", time.Hour) },
 		"Undrain":    func() error { _, err := jobs.Undrain(ctx, ex, "0123456789ab"); return err },
 		"Break":      func() error { return jobs.Break(ctx, ex, "job-1") },
+		"AddFlow": func() error {
+			f := queue_job.NewFlow("kind")
+			f.Job("a", queue_job.AddModelJob{JobType: 1})
+			_, err := jobs.AddFlow(ctx, ex, f)
+			return err
+		},
+		"Flow":        func() error { _, err := jobs.Flow(ctx, ex, 1); return err },
+		"CancelFlow":  func() error { _, err := jobs.CancelFlow(ctx, ex, 1); return err },
+		"RetryFlow":   func() error { _, err := jobs.RetryFlow(ctx, ex, 1); return err },
+		"DeleteFlows": func() error { _, err := jobs.DeleteFlows(ctx, ex, time.Now(), 1); return err },
 		"SetLimits": func() error {
 			_, err := jobs.SetLimits(ctx, ex, 1, queue_job.Limits{Workers: 1})
 			return err
@@ -137,7 +147,7 @@ func TestMissingTablesAreSaidWithTheRemedy(t *testing.T) {
 		execute(t, d.DB, "ALTER TABLE async_job_tab DROP COLUMN progress")
 		_, err = jobs.List(t.Context(), d.DB, queue_job.Filter{})
 		says("List without a column", err)
-		for _, table := range []string{"async_job_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab", "shedlock_tab"} {
+		for _, table := range []string{"async_job_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab", "async_job_flow_tab", "async_job_node_tab", "shedlock_tab"} {
 			execute(t, d.DB, "DROP TABLE "+table)
 		}
 		for what, verb := range verbs(t.Context(), jobs, d.DB, queue_job.ID(1)) {

@@ -75,6 +75,7 @@ func openWith(t *testing.T, db queue_job.DB, codec queue_job.Codec) *queue_job.J
 var secretsOf = map[string]string{
 	"Add": "writes", "AddMany": "writes", "AddSeq": "writes", "AddUnique": "writes", "SetParams": "writes", "RetryWith": "writes", "Restore": "writes",
 	"PutSchedule": "writes", "RunSchedule": "writes", "Signal": "writes", "BackfillSchedule": "writes", "Schedules": "reads",
+	"AddFlow": "writes", "Flow": "reads", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
 	"PauseSchedule": "", "ResumeSchedule": "", "DeleteSchedule": "", "NextTimes": "",
 	"All": "reads", "Get": "reads", "Steps": "reads", "RunLogs": "reads", "List": "reads", "Wait": "reads", "Delete": "reads",
 	"Attempts": "", "Break": "", "Bury": "", "Cancel": "", "Counts": "", "DeleteJobs": "", "Drain": "", "Fleet": "", "HandOver": "", "Instances": "",
@@ -270,6 +271,21 @@ func addSecrets(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) (failing,
 	return failing, waiting, wrong, all
 }
 
+// addAsFlow adds a flow, and reads the results of its jobs.
+func addAsFlow(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
+	t.Helper()
+	f := queue_job.NewFlow("letters")
+	f.Job("first", queue_job.AddModelJob{JobType: 1, JobParams: letterTo("first")})
+	f.Job("second", queue_job.AddModelJob{JobType: 1, JobParams: letter{To: secret, Long: strings.Repeat(secret, 500)}, Key: "second"}).After("first")
+	id := addFlow(t, jobs, d.DB, f)
+	awaitNumber(t, d.DB, 1, flowsDone)
+	for _, job := range theFlow(t, jobs, d.DB, id).Jobs {
+		if job.Result != "sent to "+secret {
+			t.Errorf("%+v", job)
+		}
+	}
+}
+
 // addByScheduleRow has a schedule that is a row add jobs: at its time, now, and for times that have passed.
 func addByScheduleRow(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
 	t.Helper()
@@ -355,6 +371,7 @@ func TestWhatACodecHasEncodedIsInNoTableLogMetricPageOrArchiveAfterEveryVerb(t *
 		if steps, err := jobs.Steps(ctx, d.DB, failing); err != nil || len(steps) != 1 || string(steps[0].Value) != strconv.Quote(secret) {
 			t.Errorf("%+v, %v", steps, err)
 		}
+		addAsFlow(t, d, jobs)
 		requireLogged(t, d, jobs, failing)
 		if list, err := jobs.List(ctx, d.DB, queue_job.Filter{Key: "order-2"}); err != nil || len(list) != 1 || list[0].Decode(&l) != nil || l.Do != "changed" {
 			t.Errorf("%+v, %v", list, err)

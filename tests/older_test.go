@@ -105,6 +105,21 @@ var sentBy = map[string]*regexp.Regexp{
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab .*SET cron_at = \? WHERE`),
 	"MendSchedule":       regexp.MustCompile(`^UPDATE async_job_type_tab .*SET cron_at = \? WHERE job_type = \? AND cron_at = \? AND cron_at >`),
 	"PutSchedule":        regexp.MustCompile(`^UPDATE async_job_schedule_tab .*SET reached_at = CASE WHEN spec`),
+	"AddFlow":            regexp.MustCompile(`^INSERT INTO async_job_flow_tab`),
+	"AddNodes":           regexp.MustCompile(`^INSERT INTO async_job_node_tab`),
+	"Flows":              regexp.MustCompile(`^SELECT id, kind, .* FROM async_job_flow_tab WHERE`),
+	"NodesOf":            regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(NULL, .* FROM async_job_node_tab`),
+	"NodesNamed":         regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(n\.spec, .* FROM async_job_node_tab .* n\.name = `),
+	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_flow_tab WHERE state = \? LIMIT`),
+	"LookAtNodes":        regexp.MustCompile(`^SELECT \* FROM \(SELECT \? AS part, id, \? AS jobs FROM`),
+	"CountEnds":          regexp.MustCompile(`^SELECT \* FROM \(SELECT n\.id AS node, n\.job_id`),
+	"BearNodes":          regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* AND state = \? ORDER BY id FOR UPDATE`),
+	"BearNow":            regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* AND state = \? ORDER BY id FOR UPDATE`),
+	"RefuseNode":         regexp.MustCompile(`^UPDATE async_job_node_tab .*SET state = \?, problem = `),
+	"CancelFlow":         regexp.MustCompile(`^UPDATE async_job_flow_tab .*SET state = \?, ended_at = UNIX_TIMESTAMP`),
+	"DeleteFlows":        regexp.MustCompile(`^SELECT \* FROM \(SELECT id, nodes FROM async_job_flow_tab`),
+	"LiveJobs":           regexp.MustCompile(`^SELECT id, CASE state WHEN`),
+	"ReopenFlow":         regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* OR spec IS NULL\) ORDER BY id FOR UPDATE$`),
 	"AnySchedule":        regexp.MustCompile(`^SELECT \* FROM \(SELECT revision FROM async_job_schedule_tab`),
 	"DueSchedules":       regexp.MustCompile(`^SELECT \* FROM \(SELECT name, .* FROM async_job_schedule_tab WHERE next_at <= `),
 	"SchedulesAhead":     regexp.MustCompile(`^SELECT \* FROM \(SELECT name, .* FROM async_job_schedule_tab WHERE reached_at > `),
@@ -306,6 +321,60 @@ func loseALock(t *testing.T, d dbtest.Database, pool *sql.DB) {
 	wantLost(t, l, 8*time.Second)
 }
 
+// useFlows sends every statement about flows.
+func useFlows(t *testing.T, jobs *queue_job.Jobs, st *record.Store, pool *sql.DB, jobType int32) {
+	t.Helper()
+	ctx, f := t.Context(), queue_job.NewFlow("kind", queue_job.FlowKey("k"))
+	job := queue_job.AddModelJob{JobType: jobType}
+	f.Job("a", job)
+	f.Job("b", job).After("a")
+	f.Job("c", job).AfterEnd("a")
+	added, err := jobs.AddFlow(ctx, pool, f)
+	if err == nil {
+		_, err = jobs.AddFlow(ctx, pool, f)
+	}
+	var info *queue_job.FlowInfo
+	if err == nil {
+		info, err = jobs.Flow(ctx, pool, added.Id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET job_status = 1, result = '42' WHERE id = %d", info.Jobs[0].JobId))
+	first := store.NodeID(added.Id, 0)
+	_, err = st.NodesNamed(ctx, nil, []uint64{first}, "a")
+	if err == nil {
+		_, err = st.AnyFlow(ctx)
+	}
+	if err == nil {
+		_, err = st.LookAtNodes(ctx, 0, 10)
+	}
+	if err == nil {
+		_, err = st.CountEnds(ctx, []uint64{first}, true, 0)
+	}
+	if err == nil {
+		_, err = st.BearNodes(ctx, []uint64{first + 1})
+	}
+	if err == nil {
+		err = st.RefuseNode(ctx, first+2, "not today")
+	}
+	if err == nil {
+		_, err = jobs.CancelFlow(ctx, pool, added.Id)
+	}
+	if err == nil {
+		_, err = jobs.RetryFlow(ctx, pool, added.Id)
+	}
+	if err == nil {
+		_, err = jobs.CancelFlow(ctx, pool, added.Id)
+	}
+	if err == nil {
+		_, err = jobs.DeleteFlows(ctx, pool, time.Now().Add(time.Hour), 10)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // lookAtSickness looks again while the statement of a test beside this one has a character that MySQL cannot list.
 func lookAtSickness(ctx context.Context, st *record.Store) (err error) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(dbtest.Pace(time.Since(began))) {
@@ -460,6 +529,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
+	useFlows(t, jobs, st, pool, jobType)
 	operateOnAll(t, jobs, pool, jobType)
 	if err := errors.Join(ignoringTwo(st.RollUp(ctx, jobType, 0, later.Unix(), 3600)), st.DropStats(ctx, jobType, later.Unix())); err != nil {
 		t.Error(err)

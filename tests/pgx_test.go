@@ -111,6 +111,33 @@ func verbCalls(instance string) map[string][]verbCall {
 			return []any{j.Signal(ctx, ex, queue_job.Key(1, "done"), name, 1)}
 		})
 	}
+	chain := func(key string) *queue_job.Flow {
+		f := queue_job.NewFlow("order", queue_job.FlowKey(key))
+		f.Job("a", theJob.With(queue_job.WithMeta("trace", "ü'\\"), queue_job.After(time.Hour)))
+		f.Job("b ü", theJob.With(queue_job.WithMaxRetries(0))).After("a")
+		f.Job("c", theJob).AfterEnd("a")
+		return f
+	}
+	for _, key := range []string{"new", "ü", " bad "} {
+		is("AddFlow", func(ctx context.Context, j jobsOf, ex executor) []any {
+			return together(j.AddFlow(ctx, ex, chain(key)))
+		})
+	}
+	for _, id := range []uint64{3, 99} {
+		is("Flow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Flow(ctx, ex, id)) })
+		is("CancelFlow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.CancelFlow(ctx, ex, id)) })
+		is("RetryFlow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.RetryFlow(ctx, ex, id)) })
+	}
+	is("RetryFlow", func(ctx context.Context, j jobsOf, ex executor) []any {
+		cancelled, err := j.CancelFlow(ctx, ex, 3)
+		added, errAdd := j.AddFlow(ctx, ex, chain("ü"))
+		retried, errRetry := j.RetryFlow(ctx, ex, 3)
+		return together(cancelled, err, added, errAdd, retried, errRetry)
+	})
+	is("DeleteFlows", func(ctx context.Context, j jobsOf, ex executor) []any {
+		cancelled, err := j.CancelFlow(ctx, ex, 3)
+		return append(together(j.DeleteFlows(ctx, ex, now(), 10)), cancelled, err)
+	})
 	is("Steps", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Steps(ctx, ex, runsNow)) })
 	is("RunLogs", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.RunLogs(ctx, ex, runsNow)) })
 	after(noSevens, "AddMany", func(ctx context.Context, j jobsOf, ex executor) []any {
@@ -305,6 +332,10 @@ func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance s
 	execute(t, d.DB, `INSERT INTO async_job_step_tab VALUES (2, 0, 'charge', 1700000000, 1, 5, 1700000001000, NULL, '"paid ü"')`)
 	execute(t, d.DB, `INSERT INTO async_job_schedule_tab (name, spec, job_type, params, reached_at, next_at, last_at, last_job, put_at)
 		VALUES ('nightly', '0 3 * * *', 1, '{}', 1700000000, 1900000000, 1690000000, 5, 1600000000)`)
+	execute(t, d.DB, "INSERT INTO async_job_flow_tab (id, kind, flow_key, open_key, state, nodes, created_at) VALUES (3, 'order', 'ü', 'ü', 0, 2, 1700000000)")
+	execute(t, d.DB, `INSERT INTO async_job_node_tab (id, name, state, waits, followers, spec, job_id, born, result) VALUES
+		(393216, 'a', 2, 0, '1', '{"type":1,"params":"{}"}', 3, 1700000000, NULL), (393217, 'b', 3, 0, '2', '{"type":1,"params":"{}"}', 5, 1700000000, 'ü'),
+		(393218, '', 0, 1, NULL, NULL, NULL, 0, NULL)`)
 	return jobs, instance
 }
 
@@ -312,7 +343,7 @@ func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance s
 func dumpOf(t *testing.T, ex queue_job.Executor) string {
 	t.Helper()
 	var parts []string
-	for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab"} {
+	for _, table := range []string{"async_job_tab", "shedlock_tab", "async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab", "async_job_step_tab", "async_job_schedule_tab", "async_job_flow_tab", "async_job_node_tab"} {
 		parts = append(parts, fmt.Sprintf("SELECT '%s ' || CAST(row_to_json(t) AS text) FROM %[1]s AS t", table))
 	}
 	rows, err := ex.QueryContext(t.Context(), strings.Join(parts, " UNION ALL ")+" ORDER BY 1")
@@ -378,7 +409,7 @@ func shown(results []any) string {
 // played is what a verb returns in a transaction, and the tables then. The transaction is rolled back, and nothing has changed.
 func played(t *testing.T, d dbtest.Database, begin beginner, ctx context.Context, jobs *queue_job.Jobs, c verbCall) string {
 	t.Helper()
-	execute(t, d.DB, "SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), 100), setval(pg_get_serial_sequence('async_job_act_tab', 'id'), 100)")
+	execute(t, d.DB, "SELECT setval(pg_get_serial_sequence('async_job_tab', 'id'), 100), setval(pg_get_serial_sequence('async_job_act_tab', 'id'), 100), setval(pg_get_serial_sequence('async_job_flow_tab', 'id'), 100)")
 	tx := begin.now(t)
 	if c.after != "" {
 		if _, err := tx.ExecContext(ctx, c.after); err != nil {

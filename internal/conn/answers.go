@@ -22,6 +22,8 @@ func isDeadlock(err error) bool {
 	return strings.Contains(err.Error(), "Error 1213 ")
 }
 
+var sqliteError = regexp.MustCompile(`\(\d+\)$`) // its number
+
 // IsRolledBack reports whether an error of MySQL, or of one like it, says that the statement has changed nothing, because a transaction of
 // another session or of another node of a cluster was first: a deadlock, or Group Replication's error 3101.
 func IsRolledBack(err error) bool {
@@ -52,7 +54,8 @@ func IsLocked(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "Error 1205 ") || strings.Contains(err.Error(), "Error 3572 "))
 }
 
-// IsRefused reports whether an error is the server's answer to a statement, and has nothing to do with what other sessions do at that moment.
+// IsRefused reports whether the database has refused a statement for what it says: it neither waited in vain for a lock, nor undid it for another
+// transaction, nor is the connection gone.
 func IsRefused(err error) bool {
 	var with interface{ SQLState() string }
 	switch {
@@ -60,12 +63,17 @@ func IsRefused(err error) bool {
 		return false
 	case IsDuplicate(err), strings.Contains(err.Error(), "constraint failed"): // of SQLite, a trigger says that, too
 		return true
-	case !IsAnswered(err), isDeadlock(err), IsLocked(err), IsRolledBack(err):
+	case isDeadlock(err), IsLocked(err), IsRolledBack(err), isBusy(err.Error()):
 		return false
 	case errors.As(err, &with):
-		return with.SQLState() != "40001"
+		return IsAnswered(err) && with.SQLState() != "40001"
 	}
-	return !strings.Contains(err.Error(), "SQLITE_BUSY") && !strings.Contains(err.Error(), "Error 9007 ") // TiDB: a write conflict
+	return IsAnswered(err) || sqliteError.MatchString(err.Error())
+}
+
+// isBusy reports whether SQLite has had no turn to write, or TiDB was in conflict with another write.
+func isBusy(text string) bool {
+	return strings.Contains(text, "database is locked") || strings.Contains(text, "SQLITE_BUSY") || strings.Contains(text, "Error 9007 ")
 }
 
 // IsDuplicate reports whether a statement failed because another row has a key that must be unique.

@@ -110,6 +110,7 @@ type Dialect struct {
 
 	// How statements are sent.
 	begin        string // begins a transaction that will write
+	ReadsAnew    string // has each statement of a transaction that has just begun see what is committed by then; empty: its locking reads do
 	bind         int    // how arguments are written: a constant of sqlx
 	bindsNumbers bool   // numbers that differ from one read to the next are arguments, see postgres.go
 	// reads whether this session commits by itself, and whether replicas are sent its statements: see sessionOf; empty: every session does,

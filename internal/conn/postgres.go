@@ -109,6 +109,7 @@ var PostgreSQL = Dialect{
 	bind:          sqlx.DOLLAR,
 	bindsNumbers:  true,
 	begin:         "BEGIN",
+	ReadsAnew:     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
 	reservesConns: true,
 
 	failureEndsAll: true,

@@ -9,18 +9,19 @@ import (
 )
 
 // Tables are the names of the tables of the library in a database.
-type Tables struct{ Jobs, Leases, Attempts, Types, Lines, Stats, Tenures, Acts, Steps, Timetable string }
+type Tables struct{ Jobs, Leases, Attempts, Types, Lines, Stats, Tenures, Acts, Steps, Timetable, Flows, Nodes string }
 
 func named(prefix string) Tables {
 	return Tables{prefix + "async_job_tab", prefix + "shedlock_tab", prefix + "async_job_log_tab", prefix + "async_job_type_tab",
 		prefix + "async_job_now_tab", prefix + "async_job_stat_tab", prefix + "async_job_lease_log_tab", prefix + "async_job_act_tab",
-		prefix + "async_job_step_tab", prefix + "async_job_schedule_tab"}
+		prefix + "async_job_step_tab", prefix + "async_job_schedule_tab", prefix + "async_job_flow_tab", prefix + "async_job_node_tab"}
 }
 
 var (
-	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act|step|schedule)_)?tab)\b`)
-	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_(?:job|state|type)|type_(?:paused|layout|workers|rate)|schedule_next)\b`)
-	goodName  = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
+	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act|step|schedule|flow|node)_)?tab)\b`)
+	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_(?:job|state|type)|type_(?:paused|layout|workers|rate)|schedule_next|` +
+		`flow_(?:open|state)|node_state)\b`)
+	goodName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 
 // WithPrefix puts the prefix before the names of tables and indexes in a text of SQL that has them without one. An index

@@ -9,6 +9,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
+	"github.com/create-info/persistent-queue/internal/flow"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/pipeline"
@@ -28,6 +29,7 @@ type database struct {
 	keeper      *keeper.Keeper
 	coordinator *cluster.Coordinator
 	finder      *find.Finder
+	flows       *flow.Counter // nil: nobody counts the ends of jobs of flows
 	pools       pools
 	members     *ground.List[*member]
 	leases      leaseNews

@@ -8,6 +8,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
+	"github.com/create-info/persistent-queue/internal/flow"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/pipeline"
@@ -35,6 +36,10 @@ func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config
 	is := &d.shared
 	is.Jobs, is.Rows, is.Clock, is.Errlog = tables.Jobs, tables.Run, d.leases.clock, ground.NewErrlog(p.Log, d.about, tables.Full)
 	is.Reads, is.LongReads, is.OnLease, is.OnLost = reads, make(chan struct{}, pipeline.LongReadsMax), d.leases.changed, d.leases.losses.add
+	if tables.Flows != nil {
+		d.flows = flow.New(tables.Flows, is.Errlog)
+		is.OnFlow = d.flows.Ended
+	}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { p.Log.Error(d.about, err.Error()) })
 	}
@@ -79,8 +84,15 @@ func (d *database) forCoordinator(service, holder string) cluster.Process {
 			ClockRead: d.heedSetBack,
 			Here:      d.finder.Here,
 			Came:      d.came,
-			Taken:     func(context.Context) { d.life.work(d.finder.Look) },
+			Taken:     d.taken,
 		},
+	}
+}
+
+func (d *database) taken(context.Context) {
+	d.life.work(d.finder.Look)
+	if d.flows != nil {
+		d.flows.Taken()
 	}
 }
 
@@ -115,6 +127,9 @@ func (d *database) begin() {
 	l.work(d.coordinator.LookForWork)
 	for _, task := range d.upkeep() {
 		l.work(task.Run)
+	}
+	if d.flows != nil {
+		l.keep(d.flows.Run) // until the last outcomes are written
 	}
 	if d.tables.History != nil {
 		l.keep(upkeep.Stats(d.upkeepBase(), d.tables.History, d.leases.log, l.patience).Run) // it hears how the last leases end

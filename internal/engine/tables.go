@@ -5,6 +5,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/cluster"
 	"github.com/create-info/persistent-queue/internal/find"
+	"github.com/create-info/persistent-queue/internal/flow"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/pipeline"
@@ -23,6 +24,7 @@ type Tables struct {
 	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
 	Timetable  upkeep.Timetable       // nil: nobody adds the jobs of schedules that are rows
+	Flows      flow.Tables            // nil: nobody counts the ends of jobs of flows
 	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
@@ -68,7 +70,12 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 		beats = pulse
 	}
 	engine, handlers, release := jobs.Relieved()
+	var flows flow.Tables
+	if engine.CanTransact() {
+		flows = engine
+	}
 	return Tables{
+		Flows: flows,
 		// Handlers do not hold these up, however many connections they have.
 		Jobs: engine, RestRuns: engine, Schedules: engine, Timetable: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
 		Layouts: engine, Run: handlers, Leases: leases, Beats: beats,

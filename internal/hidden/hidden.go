@@ -31,6 +31,11 @@ type Steps interface {
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
 }
 
+// Flows lets a job read what earlier jobs of its flow have left. The contract stands at the method of the store that implements it.
+type Flows interface {
+	NodesNamed(ctx context.Context, h conn.Handle, ids []uint64, name string) ([]store.Node, error)
+}
+
 // Logs keeps what runs have logged. The contract stands at the method of the store that implements it.
 type Logs interface {
 	KeepLogs(ctx context.Context, logs []store.Step, runs int32) error

@@ -33,6 +33,7 @@ type Process struct {
 	LongReads chan struct{}                             // has a place for each read of long parameters that is under way
 	OnLease   func(jobType int32, shard int, held bool) // a lease was taken, or nothing is started under it any more; nil: nobody hears of it
 	OnLost    func(lease string, cause error)           // a lease ended before it was given back
+	OnFlow    func(nodes ...uint64)                     // jobs of nodes of flows have ended, and their runs are over; nil: nobody hears of it
 }
 
 // part is the part of a job type that a line and its actors work for.
@@ -175,6 +176,18 @@ func (p *Process) wanted(status queue_job.JobStatus) bool {
 // AboutType has the log say which type a context is about.
 func (p *Process) AboutType(cfg *queue_job.Config, more ...slog.Attr) context.Context {
 	return p.Tables.About(logger.With(p.Log.GetNewContext(cfg.ServiceName), append([]slog.Attr{slog.Int("job_type", int(cfg.JobType))}, more...)...))
+}
+
+// tellFlows tells that jobs have ended, as far as they are of flows.
+func (p *Process) tellFlows(tasks []*task) {
+	if p.OnFlow == nil {
+		return
+	}
+	for _, t := range tasks {
+		if node := t.node(); node != 0 {
+			p.OnFlow(node)
+		}
+	}
 }
 
 // TableSet says which tables something is about, if the engine works on several sets of them: in several databases, or with several prefixes.

@@ -266,6 +266,9 @@ func (r *runner) finish(ctx context.Context, t *task, cause error) {
 	}
 	if dropped {
 		r.queue.forget(t)
+		if t.node() != 0 && (v.written || v.status == queue_job.JobStatusCancelled) {
+			r.process.tellFlows([]*task{t})
+		}
 		if v.written {
 			r.settler.log.endedByHandler(t, v)
 			r.part.tellSettled(t, v)

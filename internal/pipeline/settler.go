@@ -100,13 +100,14 @@ func (s *settler) failLost(t *task, lease *keeper.Lease) {
 	})
 }
 
-// push has an outcome written. It does not gather with others if something waits for it: the next job of its key, its own next run, or, after
-// a suspect, the line.
+// push has an outcome written. It does not gather with others if something waits for it: the next job of its key, its own next run, what comes
+// after it in its flow or, after a suspect, the line.
 func (s *settler) push(o *outcome) {
 	s.mu.Lock()
 	s.unwritten.Add(1)
 	s.pending = append(s.pending, o)
-	s.awaited = s.awaited || o.task.hasSlot || o.task.alone || o.kind == settle && o.status.Pending() && o.wait < settleEvery
+	s.awaited = s.awaited || o.task.hasSlot || o.task.alone || o.kind == settle && o.status.Pending() && o.wait < settleEvery ||
+		o.task.row.Extra != nil && o.task.row.Extra.Node != 0
 	goesOn := len(s.pending) == 1 || s.awaited || len(s.pending) >= s.rows // the loop waits for others otherwise
 	s.mu.Unlock()
 	if goesOn {
@@ -240,6 +241,7 @@ func statementsOf(outcomes []*outcome) (list []statement) {
 		if o.follows {
 			st.next += o.task.weight()
 		}
+		st.flows = st.flows || o.task.row.Extra != nil && o.task.row.Extra.Node != 0
 	}
 	return list
 }
@@ -415,6 +417,9 @@ func (w *writer) settled(st *statement) {
 			w.backlog.LetGo()
 		} else if wake.Waiters.Load() > 0 {
 			wake.Ended(idsOf(st.tasks))
+		}
+		if st.flows && st.kind != unmark {
+			w.process.tellFlows(st.tasks)
 		}
 		w.queue.forget(st.tasks...)
 	}

@@ -72,6 +72,14 @@ func (c *jobContext) Value(key any) any {
 // runsTogether is how many runs are allocated at a time. The memory of all is kept until the last has ended, so they are few.
 const runsTogether = 4
 
+// node is the node of a flow whose job it is, as the row says; 0: none.
+func (t *task) node() uint64 {
+	if t.row.Extra == nil {
+		return 0
+	}
+	return t.row.Extra.Node
+}
+
 // LogValue says which run it is.
 func (t *task) LogValue() slog.Value {
 	return slog.GroupValue(
@@ -196,6 +204,7 @@ type statement struct {
 	tasks    []*task        // of the outcomes
 	long     int            // of these, tasks with long parameters
 	next     int            // how much of followersMax the jobs take that follow them
+	flows    bool           // some are of flows
 	why      *store.Attempt // for the log, in the same transaction; nil: nothing
 	passes   bool           // over rows that another transaction has locked
 }

@@ -94,6 +94,9 @@ func (w *writer) settledSome(ctx context.Context, st *statement, written int) (a
 	if st.kind == failLost {
 		w.backlog.LetGo()
 	}
+	if st.flows {
+		w.process.tellFlows(st.tasks)
+	}
 	w.queue.forget(st.tasks...)
 	return again, false, nil
 }

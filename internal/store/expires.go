@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,7 +21,7 @@ const (
 const MetaTags = "pqueue.tags"
 
 // ReservedMeta are the names in the metadata that are the library's.
-var ReservedMeta = []string{MetaExpires, MetaLifted, MetaTags}
+var ReservedMeta = []string{MetaExpires, MetaLifted, MetaTags, MetaFlow}
 
 // ExpiresLayout is how an end is written: in milliseconds, as the clock that it is compared with has them.
 const ExpiresLayout = "2006-01-02T15:04:05.000Z"
@@ -33,6 +34,10 @@ func extraOf(meta string) *Extra {
 		if json.Unmarshal([]byte(meta), &of) == nil {
 			extra.Expires = expiresOf(of[MetaExpires])
 		}
+	}
+	if _, after, found := strings.Cut(meta, `"`+MetaFlow+`":"`); found {
+		number, _, _ := strings.Cut(after, `"`)
+		extra.Node, _ = strconv.ParseUint(number, 10, 64)
 	}
 	return extra
 }

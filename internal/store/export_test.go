@@ -1,5 +1,7 @@
 package store
 
+import "context"
+
 const (
 	ParamsMax      = paramsMax
 	AttemptRowsMax = attemptRowsMax
@@ -8,3 +10,24 @@ const (
 
 // Replace sends what ReplaceWaiting sends about rows that wait.
 var Replace = (*Store).replace
+
+// CountRows sends what CountEnds sends about nodes that are there: one of a job that has succeeded with a result, one of a job that has failed, and
+// followers of which one is ready, one still waits, and one is the end of its flow.
+func CountRows(s *Store, ctx context.Context, node uint64) {
+	_, _ = s.countEnds(ctx, []jobEnd{{node: node, job: 7, status: 1, followers: []int{2, 3}}})
+	_ = s.noteEnds(ctx, map[int16][]uint64{1: {node}, 2: {node + 1}}, map[uint64]string{node: "42"})
+	_, _ = s.lessen(ctx, map[uint64]int{node + 1: 1, node + 2: 1, node + 3: 2},
+		map[uint64]*locked{node + 1: {waits: 1}, node + 2: {waits: 2}, node + 3: {waits: 2, isEnd: true}})
+}
+
+// BearRows sends what BearNodes sends about a node that is ready.
+func BearRows(s *Store, ctx context.Context, node uint64, job NewJob) {
+	_, _ = s.holdOpen(ctx, []locked{{id: node}})
+	_ = s.setNodes(ctx, "state = 5", []uint64{node})
+	_ = s.insertBorn(ctx, []uint64{node}, []NewJob{job})
+}
+
+// DeleteFlowRows sends what DeleteFlows sends about a flow.
+func DeleteFlowRows(s *Store, ctx context.Context, flow uint64) {
+	_, _ = s.deleteFlow(ctx, &Flow{ID: flow, Nodes: 2}, 1000)
+}

@@ -37,6 +37,7 @@ type Extra struct {
 	Meta    string // the metadata, as JSON; empty: none
 	Group   string // the group of its own; empty: none
 	Expires int64  // unix milliseconds from which no run of it starts any more, as its metadata say; 0: none
+	Node    uint64 // the node of a flow whose job it is, as its metadata say; 0: none
 }
 
 // String shows it where a row is printed.

@@ -19,6 +19,9 @@ import (
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
+// aNode is a node of the flow 3.
+var aNode = store.NodeID(3, 1)
+
 // verbs calls everything that sends a statement.
 var verbs = map[string]func(context.Context, *record.Store){
 	"AddScheduled": func(ctx context.Context, s *record.Store) {
@@ -204,6 +207,38 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"LogsOf":         func(ctx context.Context, s *record.Store) { _, _ = s.LogsOf(ctx, 1) },
 	"KeepLogs": func(ctx context.Context, s *record.Store) {
 		_ = s.KeepLogs(ctx, []store.Step{{JobID: 1, Kind: store.StepLog, Name: "12/8", Created: 1000, Attempt: 12, Term: 8, Ended: 5, Value: `"a line"`}}, 10)
+	},
+	"AddFlow": func(ctx context.Context, s *record.Store) {
+		_, _, _ = s.AddFlow(ctx, &store.Flow{Kind: "order", Key: "4711", Nodes: 2})
+	},
+	"AddNodes": func(ctx context.Context, s *record.Store) {
+		_ = s.AddNodes(ctx, []store.Node{{ID: aNode, Name: "pay", State: store.NodeBorn, JobID: 7, Born: 1000, Followers: []int{1, 2, 3, 5}, Job: newJobs[0]}, {ID: aNode + 1, Waits: 1}})
+	},
+	"Flows":        func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, nil, "order", "4711", 0, 9, 100) },
+	"Flows, by id": func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, ids, "", "", -1, 0, 100) },
+	"NodesOf":      func(ctx context.Context, s *record.Store) { _, _ = s.NodesOf(ctx, 3) },
+	"NodesNamed":   func(ctx context.Context, s *record.Store) { _, _ = s.NodesNamed(ctx, nil, []uint64{aNode}, "pay") },
+	"AnyFlow":      func(ctx context.Context, s *record.Store) { _, _ = s.AnyFlow(ctx) },
+	"LookAtNodes":  func(ctx context.Context, s *record.Store) { _, _ = s.LookAtNodes(ctx, 5, 1000) },
+	"CountEnds": func(ctx context.Context, s *record.Store) {
+		_, _ = s.CountEnds(ctx, []uint64{aNode, aNode + 1}, false, 500)
+	},
+	"CountEnds, rows":   func(ctx context.Context, s *record.Store) { store.CountRows(&s.Store, ctx, aNode) },
+	"BearNodes":         func(ctx context.Context, s *record.Store) { _, _ = s.BearNodes(ctx, []uint64{aNode}) },
+	"BearNow":           func(ctx context.Context, s *record.Store) { _, _ = s.BearNow(ctx, []uint64{aNode}) },
+	"BearNodes, rows":   func(ctx context.Context, s *record.Store) { store.BearRows(&s.Store, ctx, aNode, newJobs[0]) },
+	"DeleteFlows":       func(ctx context.Context, s *record.Store) { _, _ = s.DeleteFlows(ctx, 1000, 100) },
+	"DeleteFlows, rows": func(ctx context.Context, s *record.Store) { store.DeleteFlowRows(&s.Store, ctx, 3) },
+	"RefuseNode":        func(ctx context.Context, s *record.Store) { _ = s.RefuseNode(ctx, aNode, "not this type") },
+	"CancelFlow":        func(ctx context.Context, s *record.Store) { _, _ = s.CancelFlow(ctx, 3) },
+	"LiveJobs": func(ctx context.Context, s *record.Store) {
+		_, _ = s.LiveJobs(ctx, &store.Flow{ID: 3, Nodes: 2}, aNode, 1000, false)
+	},
+	"LiveJobs, held": func(ctx context.Context, s *record.Store) {
+		_, _ = s.LiveJobs(ctx, &store.Flow{ID: 3, Nodes: 2}, 0, 1000, true)
+	},
+	"ReopenFlow": func(ctx context.Context, s *record.Store) {
+		_, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2})
 	},
 	"StepsOfRun": func(ctx context.Context, s *record.Store) { _, _ = s.StepsOfRun(ctx, nil, 1) },
 	"RestoreSteps": func(ctx context.Context, s *record.Store) {

@@ -9,6 +9,7 @@ var (
 	mu        sync.Mutex
 	listeners = map[chan struct{}]struct{}{}
 	ofPuts    = map[chan struct{}]struct{}{}
+	ofFlows   = map[chan struct{}]struct{}{}
 )
 
 // Listen returns a channel that receives after every [Notify], and a function that ends it. If several notifications come
@@ -23,6 +24,12 @@ func ListenForPuts() (<-chan struct{}, func()) { return listen(ofPuts) }
 
 // Put tells those who listen that a schedule was put, as [Notify] does of jobs.
 func Put() { notify(ofPuts) }
+
+// ListenForFlows is [Listen] for flows that are added, or go on again.
+func ListenForFlows() (<-chan struct{}, func()) { return listen(ofFlows) }
+
+// Flow tells those who listen that there is a flow, as [Notify] does of jobs.
+func Flow() { notify(ofFlows) }
 
 func listen(among map[chan struct{}]struct{}) (<-chan struct{}, func()) {
 	heard := make(chan struct{}, 1)

@@ -1,3 +1,7 @@
+DROP TABLE async_job_node_tab;
+
+DROP TABLE async_job_flow_tab;
+
 DROP TABLE async_job_schedule_tab;
 
 DROP TABLE async_job_step_tab;

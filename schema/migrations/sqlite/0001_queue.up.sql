@@ -161,3 +161,35 @@ CREATE TABLE IF NOT EXISTS async_job_schedule_tab (
 );
 
 CREATE INDEX IF NOT EXISTS async_job_schedule_next ON async_job_schedule_tab (next_at);
+
+CREATE TABLE IF NOT EXISTS async_job_flow_tab (
+  id         integer PRIMARY KEY AUTOINCREMENT,
+  kind       varchar(64) NOT NULL,
+  flow_key   varchar(128) DEFAULT NULL,
+  open_key   varchar(128) DEFAULT NULL,
+  state      smallint NOT NULL DEFAULT 0,
+  nodes      int NOT NULL,
+  created_at bigint NOT NULL,
+  ended_at   bigint DEFAULT NULL
+);
+
+CREATE UNIQUE INDEX IF NOT EXISTS async_job_flow_open ON async_job_flow_tab (kind, open_key) WHERE open_key IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_flow_state ON async_job_flow_tab (state, ended_at);
+
+CREATE TABLE IF NOT EXISTS async_job_node_tab (
+  id        integer PRIMARY KEY,
+  name      varchar(128) NOT NULL,
+  state     smallint NOT NULL,
+  waits     int NOT NULL,
+  followers text DEFAULT NULL,
+  enders    text DEFAULT NULL,
+  spec      text DEFAULT NULL,
+  job_id    bigint DEFAULT NULL,
+  born      bigint NOT NULL DEFAULT 0,
+  counted   smallint NOT NULL DEFAULT 0,
+  result    varchar(1024) DEFAULT NULL,
+  problem   varchar(1024) DEFAULT NULL
+);
+
+CREATE INDEX IF NOT EXISTS async_job_node_state ON async_job_node_tab (state, job_id);

@@ -2,6 +2,10 @@
 -- So first let such jobs run, or cancel them. This query finds those that wait, and must return nothing:
 --   SELECT id FROM async_job_tab WHERE long_params IS NOT NULL AND (job_status IS NULL OR job_status IN (0, 3, 4))
 
+DROP TABLE async_job_node_tab;
+
+DROP TABLE async_job_flow_tab;
+
 DROP TABLE async_job_schedule_tab;
 
 DROP TABLE async_job_step_tab;

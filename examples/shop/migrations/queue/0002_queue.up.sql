@@ -141,3 +141,34 @@ CREATE TABLE IF NOT EXISTS async_job_schedule_tab (
   PRIMARY KEY (name),
   KEY async_job_schedule_next (next_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+CREATE TABLE IF NOT EXISTS async_job_flow_tab (
+  id         bigint unsigned NOT NULL AUTO_INCREMENT,
+  kind       varchar(64) COLLATE utf8mb4_bin NOT NULL,
+  flow_key   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of which one flow of the kind is open at a time',
+  open_key   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the same while it is open; NULL: it has ended, or has no key',
+  state      smallint NOT NULL DEFAULT 0 COMMENT '0: open, 1: done, 2: cancelled',
+  nodes      int NOT NULL COMMENT 'how many jobs it has',
+  created_at bigint NOT NULL COMMENT 'unix seconds',
+  ended_at   bigint DEFAULT NULL COMMENT 'unix seconds; NULL: it is open',
+  PRIMARY KEY (id),
+  UNIQUE KEY async_job_flow_open (kind, open_key),
+  KEY async_job_flow_state (state, ended_at)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
+
+CREATE TABLE IF NOT EXISTS async_job_node_tab (
+  id        bigint unsigned NOT NULL COMMENT 'the id of the flow, times 131072, plus the number of the node in it',
+  name      varchar(128) COLLATE utf8mb4_bin NOT NULL COMMENT 'empty: the end of the flow',
+  state     smallint NOT NULL COMMENT '0: waits for others, 1: is to get its job, 2: has its job, 3: that has succeeded, 4: it could not be added, 5: called off',
+  waits     int NOT NULL COMMENT 'how many ends it still waits for',
+  followers mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the numbers of those that wait for its success, as 2-9,12',
+  enders    mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the numbers of those that wait for its end',
+  spec      mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'its job, as JSON; NULL: the end of the flow',
+  job_id    bigint unsigned DEFAULT NULL COMMENT 'that job; NULL: it is not there yet',
+  born      bigint NOT NULL DEFAULT 0 COMMENT 'create_time of that job; a row with another one is of another job',
+  counted   smallint NOT NULL DEFAULT 0 COMMENT 'job_status of the first end without success that was counted; 0: none',
+  result    varchar(1024) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of its job, when that had succeeded',
+  problem   varchar(1024) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'why its job could not be added',
+  PRIMARY KEY (id),
+  KEY async_job_node_state (state, job_id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/conn"
+)
+
+// CancelFlow has an open flow get no more jobs. It waits for transactions that are adding some. False: the flow is not open. In a transaction of
+// its own, it must come before the jobs are looked for ([Store.LiveJobs]); in the caller's, that looks for them first, and holds the nodes: so
+// whoever has nodes and asks for the flow, and whoever has the flow and asks for nodes, do not wait for each other.
+func (s *Store) CancelFlow(ctx context.Context, id uint64) (cancelled bool, err error) {
+	cancelled, err = s.endFlow(ctx, id, FlowCancelled)
+	return cancelled, conn.Wrap("cancel a flow", err)
+}
+
+// NodeJob is a node and its job.
+type NodeJob struct{ Node, Job uint64 }
+
+// LiveJobs reads nodes of a flow behind a node that have a job which has not succeeded, as far as was counted. Fewer than the limit: there are no
+// more. Held, no node of the flow gets a job until the end of the transaction.
+func (s *Store) LiveJobs(ctx context.Context, f *Flow, after uint64, limit int, held bool) ([]NodeJob, error) {
+	args, hold, which := s.Arguments(), "", NodeBorn
+	after = max(after, NodeID(f.ID, 0)-1)
+	where := fmt.Sprintf("id > %s AND id <= %s", args.ID(after), args.ID(NodeID(f.ID, f.Nodes)))
+	if held { // these and no gap behind them
+		args = s.Arguments()
+		hold, which = s.HoldingRead, NodeWaits // which could get a job
+		where = fmt.Sprintf("%s AND id > %s", args.In(f.nodes(0, f.Nodes+1)), args.ID(after))
+	}
+	all, err := conn.Read(ctx, s, conn.Each(func(n *NodeJob) []any { return []any{&n.Node, &n.Job} }),
+		fmt.Sprintf("SELECT id, CASE state WHEN %d THEN job_id ELSE 0 END AS job FROM %s %s WHERE %s AND state IN (%d, %d, %d) "+
+			"ORDER BY id LIMIT %s%s", NodeBorn, s.Tables.Nodes, s.ByPrimary, where, which, NodeReady, NodeBorn,
+			args.Number(int64(limit)), hold), args.List...)
+	return all, conn.Wrap("jobs of a flow", err)
+}
+
+// nodes are the ids of nodes of the flow, from one number up to another, as far as it has so many.
+func (f *Flow) nodes(from, to int) (ids []uint64) {
+	for ; from < min(to, f.Nodes+1); from++ {
+		ids = append(ids, NodeID(f.ID, from))
+	}
+	return ids
+}
+
+// ReopenFlow has a flow go on that stands or was cancelled. It returns the jobs of its nodes that have not succeeded, to be retried, and the nodes
+// that are to get a job: those whose job could not be added, was called off, or is not there any more. It needs a transaction. The error is one
+// of a duplicate if another flow has its key by now; then nothing has changed. A flow that is done stays so.
+func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, err error) {
+	nodes, err := s.lock(ctx, f.nodes(0, f.Nodes+1), fmt.Sprintf(" AND (state IN (%d, %d, %d, %d) OR spec IS NULL)",
+		NodeReady, NodeBorn, NodeRefused, NodeCalledOff), "NULL", "")
+	if err != nil || len(nodes) == 0 {
+		return nil, nil, conn.Wrap("lock the jobs of a flow", err)
+	}
+	state := "0, ended_at = NULL, open_key = flow_key"
+	if nodes[len(nodes)-1].state == NodeDone { // its last job succeeded when it had been cancelled
+		state = fmt.Sprint(FlowDone)
+	}
+	err = conn.UndoAlone(ctx, s, f.Key != "", func() error {
+		args := s.Arguments()
+		_, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %s WHERE id = %s AND state = %d",
+			s.ByKeyOf(s.Tables.Flows), state, args.ID(f.ID), FlowCancelled), args.List...)
+		return err
+	})
+	of := map[uint64]uint64{}
+	for _, n := range nodes {
+		switch n.state {
+		case NodeBorn:
+			jobs = append(jobs, n.job)
+			of[n.job] = n.id
+		case NodeReady, NodeRefused, NodeCalledOff:
+			ready = append(ready, n.id)
+		}
+	}
+	if err == nil && len(jobs) > 0 {
+		var there []Standing
+		if there, err = s.Standings(ctx, jobs); err == nil && len(there) < len(jobs) {
+			ready, jobs = absent(of, there, ready)
+		}
+	}
+	if err == nil {
+		err = s.setNodes(ctx, fmt.Sprintf("state = %d, job_id = NULL", NodeReady), ready)
+	}
+	return jobs, ready, conn.Wrap("reopen a flow", err)
+}
+
+// absent adds the nodes whose jobs are not there.
+func absent(of map[uint64]uint64, there []Standing, nodes []uint64) (all, jobs []uint64) {
+	for _, row := range there {
+		jobs = append(jobs, row.ID)
+		delete(of, row.ID)
+	}
+	for _, node := range of {
+		nodes = append(nodes, node)
+	}
+	return SortedIDs(nodes), SortedIDs(jobs)
+}
+
+// DeleteFlows deletes flows that ended before a second of unix time, with their nodes and each in a transaction of its own, and returns how many. It
+// leaves their jobs alone. Fewer than the limit: there are no more. Sent again, it deletes others.
+func (s *Store) DeleteFlows(ctx context.Context, before int64, limit int) (deleted int, err error) {
+	args := s.Arguments()
+	flows, err := conn.Read(ctx, s, conn.Each(func(f *Flow) []any { return []any{&f.ID, &f.Nodes} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, nodes FROM %s WHERE state IN (%d, %d) AND ended_at < %s ORDER BY id LIMIT %s",
+			s.Tables.Flows, FlowDone, FlowCancelled, args.Number(before), args.Number(int64(limit)))), args.List...)
+	for i := 0; i < len(flows) && err == nil; i++ {
+		gone := false
+		err = s.InOneTransaction(ctx, func(s *Store) (err error) {
+			gone, err = s.deleteFlow(ctx, &flows[i], before)
+			return err
+		})
+		if err == nil && gone {
+			deleted++
+		}
+	}
+	return deleted, conn.Wrap("delete flows", err)
+}
+
+func (s *Store) deleteFlow(ctx context.Context, f *Flow, before int64) (gone bool, err error) {
+	const nodesMost = 1000
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE id = %d AND state <> %d AND ended_at < %d",
+		fmt.Sprintf(s.DeleteFrom, s.Tables.Flows), f.ID, FlowOpen, before))
+	for from := 0; n > 0 && from <= f.Nodes && err == nil; from += nodesMost {
+		args := s.Arguments()
+		_, err = conn.Exec(ctx, s, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Nodes), args.In(f.nodes(from, from+nodesMost))),
+			args.List...)
+	}
+	return n > 0, err
+}
