@@ -28,6 +28,29 @@ type counts struct {
 	before  atomic.Pointer[byStatus] // ended when the lease was taken; nil: it never was
 	errors  errorCounts
 	putOffs putOffs
+	peak    peak
+}
+
+// peak is the highest level since the stats asked last.
+type peak struct {
+	mu    sync.Mutex
+	level record.Level
+}
+
+// see notes what a look into the memory has shown.
+func (p *peak) see(state *store.LineState) {
+	seen := record.Level{Waiting: int64(state.Waiting + state.Marked - state.Soon), Overdue: state.Overdue,
+		Busy: int64(min(state.Running+state.Elsewhere, state.Workers))}
+	p.mu.Lock()
+	p.level.Raise(seen)
+	p.mu.Unlock()
+}
+
+func (p *peak) take() (level record.Level) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	level, p.level = p.level, record.Level{}
+	return level
 }
 
 // byStatus are numbers of runs that have ended, by the status that they led to.

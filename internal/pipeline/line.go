@@ -457,6 +457,7 @@ func (l *Line) Numbers() (n Numbers) {
 // Ran is what has run since it was asked last. It goes into the stats of the minute that begins then; what comes goes into the next.
 func (l *Line) Ran(begin, next, term int64) record.StatState {
 	news := l.counts.news()
+	news.Level = l.counts.peak.take()
 	news.Errors, news.Lost = l.counts.errors.enter(minute{begin, term}, minute{next, term})
 	return news
 }
@@ -464,6 +465,7 @@ func (l *Line) Ran(begin, next, term int64) record.StatState {
 // State is what the line has in memory, what it runs, and the errors of its last minutes under a term.
 func (l *Line) State(now, term int64) store.LineState {
 	state := l.state(now)
+	l.counts.peak.see(&state)
 	state.Minutes = l.counts.errors.minutes(term)
 	return state
 }

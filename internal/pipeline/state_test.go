@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/ground"
+	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -85,5 +86,27 @@ func TestALineSaysOnceWhatItHasCountedAndRemembersTheErrorsOfTheMinuteBefore(t *
 	}
 	if news := l.Ran(120, 120, 3); news.Counted() != 4 || errorsOf(&news.Errors) != 2 {
 		t.Errorf("of the second minute: %+v", news)
+	}
+}
+
+func TestTheStatsHearTheMostThatLooksHaveSeenSinceTheyAskedLast(t *testing.T) {
+	l := lineOf(100)
+	l.part.cfg.WorkerPoolCapacity, l.workers.most = 4, 4
+	wait := func(ids ...uint64) {
+		for _, id := range ids {
+			l.queue.offer(&task{row: store.Row{ID: id, StartTime: 90}, dueMillis: 90_000})
+		}
+	}
+	const now = 100_000
+	wait(1, 2, 3)
+	l.workers.alive = 2
+	l.State(now, 3)
+	l.workers.alive = 1
+	l.State(now+500, 3)
+	if news, want := l.Ran(60, 60, 3), (record.Level{Waiting: 3, Overdue: 10_500, Busy: 2}); news.Level != want {
+		t.Errorf("%+v, want %+v", news.Level, want)
+	}
+	if news := l.Ran(60, 60, 3); news.Level != (record.Level{}) {
+		t.Errorf("nobody has looked since: %+v", news.Level)
 	}
 }

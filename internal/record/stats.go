@@ -32,7 +32,53 @@ type StatState struct {
 	// Runs that ended before they had begun (queue_job.Defer) are no runs, but had started: by how long after their jobs fell due.
 	Deferred []int64 `json:"deferred,omitempty"`
 	Lost     int64   `json:"lost,omitempty"` // runs of which it was found that their process had died
+	Level
 	store.Errors
+}
+
+// Level is the most that looks into the memory of a holder have seen within a span. There is a look every ten seconds.
+type Level struct {
+	Waiting int64 `json:"waiting,omitempty"`    // rows that were due and had not started
+	Overdue int64 `json:"overdue_ms,omitempty"` // how long the first of these had been due
+	Busy    int64 `json:"busy,omitempty"`       // workers that ran a handler
+}
+
+// Raise makes a level as high as another, where that is higher.
+func (l *Level) Raise(other Level) {
+	l.Waiting, l.Overdue, l.Busy = max(l.Waiting, other.Waiting), max(l.Overdue, other.Overdue), max(l.Busy, other.Busy)
+}
+
+// LevelOf is the highest level of a job type in spans of its leases. Leases of the same span add up; the holders of a lease within a span do
+// not, since they follow each other.
+func LevelOf(stats []Stat) (highest Level) {
+	type lease struct {
+		begin int64
+		name  string
+	}
+	leases, spans := map[lease]*Level{}, map[int64]*Level{}
+	for i := range stats {
+		s := &stats[i]
+		if s.Lease == "" { // what was summed up already
+			highest.Raise(s.Level)
+			continue
+		}
+		name := lease{s.Begin, s.Lease}
+		if leases[name] == nil {
+			leases[name] = &Level{}
+		}
+		leases[name].Raise(s.Level)
+	}
+	for name, of := range leases {
+		if spans[name.begin] == nil {
+			spans[name.begin] = &Level{}
+		}
+		all := spans[name.begin]
+		all.Waiting, all.Overdue, all.Busy = all.Waiting+of.Waiting, max(all.Overdue, of.Overdue), all.Busy+of.Busy
+	}
+	for _, all := range spans {
+		highest.Raise(*all)
+	}
+	return highest
 }
 
 // Ranges is how many ranges of durations a [StatState] tells apart.
@@ -50,7 +96,7 @@ func RangeEnd(i int) time.Duration {
 	return time.Millisecond << i
 }
 
-// Counted is how many starts and ends of runs the state is about. It grows with each change of the state.
+// Counted is how many starts and ends of runs the state is about. It grows with each change of the state, but for its level.
 func (s *StatState) Counted() (n int64) {
 	for _, runs := range s.Delay {
 		n += runs
@@ -68,7 +114,7 @@ func (s *StatState) deferrals() (n int64) {
 	return n
 }
 
-// Add adds what another state has counted.
+// Add adds what another state has counted. Of their levels, it takes the higher one: [LevelOf] says what different leases come to.
 func (s *StatState) Add(other *StatState) {
 	if s.Runs == nil && len(other.Runs) > 0 {
 		s.Runs = make(map[string]int64, len(other.Runs))
@@ -79,6 +125,7 @@ func (s *StatState) Add(other *StatState) {
 	s.Delay, s.Took = sum(s.Delay, other.Delay), sum(s.Took, other.Took)
 	s.Deferred = sum(s.Deferred, other.Deferred)
 	s.Lost += other.Lost
+	s.Level.Raise(other.Level)
 	s.Errors.Add(&other.Errors)
 }
 
@@ -222,6 +269,7 @@ func SumUp(ctx context.Context, s *Store, jobType int32, begin, seconds int64) e
 	for i := range stats {
 		all.Add(&stats[i].StatState)
 	}
+	all.Level = LevelOf(stats)
 	args = s.Arguments()
 	if _, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Stats), within(args)), args.List...); err != nil {
 		return err

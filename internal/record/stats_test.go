@@ -27,3 +27,21 @@ func TestStatesAddUp(t *testing.T) {
 		t.Errorf("%+v, want %+v", s, want)
 	}
 }
+
+func TestTheLevelOfATypeAddsUpItsLeasesAndTakesTheHighestOfItsSpans(t *testing.T) {
+	at := func(begin int64, lease string, term int64, level Level) Stat {
+		return Stat{JobType: 7, Begin: begin, Lease: lease, Term: term, Seconds: 60, StatState: StatState{Level: level}}
+	}
+	stats := []Stat{
+		at(60, "job-7", 1, Level{Waiting: 5, Overdue: 900, Busy: 2}), at(60, "job-7", 2, Level{Waiting: 4, Overdue: 800, Busy: 3}), // one holder after another
+		at(60, "job-7/1", 9, Level{Waiting: 1, Overdue: 2000, Busy: 1}),
+		at(120, "job-7", 2, Level{Waiting: 2, Overdue: 3000}),
+	}
+	if got, want := LevelOf(stats), (Level{Waiting: 6, Overdue: 3000, Busy: 4}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	summed := Stat{JobType: 7, StatState: StatState{Level: LevelOf(stats)}} // of the hour; a minute more comes late
+	if got, want := LevelOf([]Stat{summed, at(180, "job-7", 2, Level{Waiting: 7})}), (Level{Waiting: 7, Overdue: 3000, Busy: 4}); got != want {
+		t.Errorf("beside what was summed up: %+v, want %+v", got, want)
+	}
+}

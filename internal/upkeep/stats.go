@@ -35,7 +35,7 @@ type History interface {
 }
 
 // stats writes down, once a minute, what each line has run, and a second after a lease has changed hands, who has it and how it
-// ended. If nothing has run and no lease has moved, it sends nothing. What could not be written is written with the next. Nothing waits
+// ended. If nothing has run or waited, and no lease has moved, it sends nothing. What could not be written is written with the next. Nothing waits
 // for it but Stop, for one last writing.
 //
 // A row is named by its minute, lease and term, and says how much it has counted. So a statement that comes again, or late, changes nothing.
@@ -65,10 +65,13 @@ type statName struct {
 type stat struct {
 	record.Stat
 	told, errors int64 // starts and ends of runs, and errors
+	written      bool
 }
 
-// untold reports whether the table lacks something.
-func (s *stat) untold() bool { return s.told < s.Counted() || s.errors < s.Errors.Runs() }
+// untold reports whether the table lacks something. A level alone is written once: a row changes only if it has counted more.
+func (s *stat) untold() bool {
+	return s.told < s.Counted() || s.errors < s.Errors.Runs() || !s.written && s.Level != (record.Level{})
+}
 
 // Stats is the task that writes down what has run, and who had the leases. Statements are given up when patience ends, but for the last.
 func Stats(b *Base, table History, log *LeaseLog, patience context.Context) *Task {
@@ -161,7 +164,7 @@ func (s *stats) enter(next int64) {
 
 func (s *stats) enterLine(l Line, term, next int64) {
 	news := l.Ran(s.begin, next, term)
-	if news.Counted() == 0 && len(news.Errors.Errors) == 0 {
+	if news.Counted() == 0 && len(news.Errors.Errors) == 0 && news.Level == (record.Level{}) {
 		return
 	}
 	name := statName{s.begin, l.Lease(), term}
@@ -232,7 +235,8 @@ func (s *stats) writeStats(ctx context.Context, all bool) error {
 		return err
 	}
 	for i, name := range names {
-		s.stats[name].told, s.stats[name].errors = rows[i].Counted(), rows[i].Errors.Runs()
+		of := s.stats[name]
+		of.told, of.errors, of.written = rows[i].Counted(), rows[i].Errors.Runs(), true
 	}
 	maps.DeleteFunc(s.stats, func(name statName, of *stat) bool { return name.begin != s.begin && !of.untold() })
 	return nil

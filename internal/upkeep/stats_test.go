@@ -358,3 +358,30 @@ func TestTheHistoryGoesOnAfterTheClockWasFarAhead(t *testing.T) {
 
 // epoch2000 is when virtual time begins.
 var epoch2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// When jobs wait and none starts, the level of that minute says it.
+func TestAMinuteInWhichJobsOnlyWaitIsWrittenOnce(t *testing.T) {
+	withStats(t, func(t *testing.T, a *annals, i *instance, _ func()) {
+		l := i.line(0)
+		has(i, l, 3)
+		pass(2*minuteLength + time.Second)
+		a.take()
+		const minutes = 3
+		for n := range int64(minutes) {
+			l.ran(record.StatState{Level: record.Level{Waiting: 40 + n, Overdue: 1000}})
+			pass(minuteLength / 2)
+			l.ran(record.StatState{Level: record.Level{Waiting: 10, Overdue: 5000}})
+			pass(minuteLength / 2)
+		}
+		pass(2 * minuteLength)
+		var waiting []int64
+		for _, s := range a.stats {
+			if waiting = append(waiting, s.Waiting); s.Overdue != 5000 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if slices.Sort(waiting); a.take() != minutes || !slices.Equal(waiting, []int64{40, 41, 42}) {
+			t.Errorf("so many waited: %v", waiting)
+		}
+	})
+}
