@@ -19,11 +19,12 @@ import (
 // said is what a page says after a change, by the key in its address. The texts are fixed, so no link can make the console say
 // anything else.
 var said = map[string]string{
-	"cancelled": "The job is cancelled. If its handler runs, its context ends within a second.",
-	"retried":   "The job runs again, with all its retries.",
-	"due":       "The job is due now.",
-	"changed":   "The job is changed.",
-	"deleted":   "The job is deleted, with what the log had of its runs.",
+	"cancelled":   "The job is cancelled. If its handler runs, its context ends within a second.",
+	"retried":     "The job runs again, with all its retries.",
+	"retried-all": "These jobs run again, with all their retries.",
+	"due":         "The job is due now.",
+	"changed":     "The job is changed.",
+	"deleted":     "The job is deleted, with what the log had of its runs.",
 	"newest": "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when " +
 		"there is a newer one.",
 	"paused":           "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",
@@ -63,6 +64,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 			return
 		}
 		c.fleet.forget()
+		c.happened.forget()
 		c.lists.forget()
 		c.timetables.forget()
 		also := "?"
@@ -155,7 +157,7 @@ func (c *console) changeType(ctx context.Context, r *http.Request) (outcome, to 
 	if !changed {
 		outcome = "nothing"
 	}
-	return outcome, "types/" + strconv.Itoa(int(jobType)), err
+	return outcome, "queues/" + strconv.Itoa(int(jobType)), err
 }
 
 // pause pauses a type for as long as a form says. A field that is empty means until somebody resumes it.
@@ -245,7 +247,7 @@ func (c *console) changeLease(ctx context.Context, r *http.Request) (outcome, to
 			if err := c.jobs.HandOver(ctx, c.ex, l.Name); err != nil {
 				return "", "", err
 			}
-			return "asked", "types/" + strconv.Itoa(int(jobType)), nil
+			return "asked", "queues/" + strconv.Itoa(int(jobType)), nil
 		}
 	}
 	return "", "", failed(http.StatusNotFound, "There is no such lease.")
@@ -279,7 +281,7 @@ func (c *console) changeInstance(ctx context.Context, r *http.Request) (outcome,
 	if err != nil {
 		return "", "", err
 	}
-	return outcome, "instances", nil
+	return outcome, "workers", nil
 }
 
 // allow returns an error unless the sender of a request may do something with a type.

@@ -1,11 +1,11 @@
-// Package console is a web page on the jobs of one database: job types and who runs them, jobs and why they wait, instances and
-// leases. It is an [http.Handler] for any application:
+// Package console is a web page on the jobs of one database: how they go and since when, job types and who runs them, jobs and why they wait,
+// instances and leases. It is an [http.Handler] for any application:
 //
 //	mux.Handle("/jobs/", http.StripPrefix("/jobs", console.Handler(jobs, console.WithPermit(onlyAdmins))))
 //
 // Its pages need no JavaScript, and with it, they stay up to date. They load nothing from elsewhere and work below any path, also
 // behind a proxy that takes a prefix away. Looking is cheap: the pages read a few small tables, and jobs by an index. What the
-// overview shows is read once in two seconds at most, however many people look.
+// overview shows is read once in two seconds at most, and what its charts show once in fifteen, however many people look.
 package console
 
 import (
@@ -128,7 +128,8 @@ type console struct {
 	errors     shared[*faces.Errors]
 	health     shared[*operate.Health]
 	kept       shared[*faces.Kept]
-	activity   shared[*activity]
+	series     sharedBy[seriesKey, *faces.Series]
+	happened   sharedBy[string, *faces.Happened]
 	lists      sharedBy[listKey, found]
 	timetables sharedBy[timetableKey, []queue_job.ScheduleInfo]
 	pasts      sharedBy[pastKey, told]
@@ -147,8 +148,8 @@ var staticFiles embed.FS
 func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	c := &console{jobs: bridge.QueueJob.WithoutCodec(jobs), writes: jobs,
 		health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
-		activity: shared[*activity]{fresh: activityFresh},
-		lists:    sharedBy[listKey, found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
+		series: sharedBy[seriesKey, *faces.Series]{most: seriesMax}, happened: sharedBy[string, *faces.Happened]{most: seriesMax},
+		lists: sharedBy[listKey, found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
 		permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
@@ -162,30 +163,53 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
-	mux.HandleFunc("GET /types/{type}", c.page("type", c.showType))
-	mux.HandleFunc("GET /types/{type}/what-if", c.page("whatif", c.showWhatIf))
+	mux.HandleFunc("GET /data/series", c.serveSeries)
+	mux.HandleFunc("GET /queues/{type}", c.page("type", c.showType))
+	mux.HandleFunc("GET /queues/{type}/simulate", c.page("whatif", c.showWhatIf))
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
+	mux.HandleFunc("GET /errors/{error}", c.page("failure", c.showError))
+	mux.HandleFunc("POST /errors/{error}/retry", c.change(c.retryFailedWith))
 	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
-	mux.HandleFunc("GET /instances", c.page("instances", c.instances))
+	mux.HandleFunc("GET /workers", c.page("instances", c.instances))
 	mux.HandleFunc("GET /schedules", c.page("schedules", c.showSchedules))
 	mux.HandleFunc("GET /schedule", c.page("schedule", c.showSchedule))
 	mux.HandleFunc("GET /health", c.page("health", c.showHealth))
 	mux.HandleFunc("GET /retention", c.page("retention", c.showKept))
-	mux.HandleFunc("GET /acts", c.page("acts", c.acts))
+	mux.HandleFunc("GET /audit", c.page("acts", c.acts))
 	mux.HandleFunc("GET /operations/new", c.page("many", c.askForMany))
 	mux.HandleFunc("GET /operations/{id}", c.page("operation", c.showOperation))
 	mux.HandleFunc("POST /operations", c.change(c.begin))
 	mux.HandleFunc("POST /operations/{id}/{do}", c.change(c.changeOperation))
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /schedules/{do}", c.change(c.changeSchedule))
-	mux.HandleFunc("POST /types/{type}/{do}", c.change(c.changeType))
-	mux.HandleFunc("POST /instances/{instance}/{do}", c.change(c.changeInstance))
-	mux.HandleFunc("POST /types/{type}/leases/{shard}/{do}", c.change(c.changeLease))
+	mux.HandleFunc("POST /queues/{type}/{do}", c.change(c.changeType))
+	mux.HandleFunc("POST /workers/{instance}/{do}", c.change(c.changeInstance))
+	mux.HandleFunc("POST /queues/{type}/leases/{shard}/{do}", c.change(c.changeLease))
+	for _, old := range []string{"/types/", "/instances", "/instances/", "/acts"} {
+		mux.HandleFunc(old, moved)
+	}
 	mux.HandleFunc("GET /static/{$}", http.NotFound) // no list of files
 	mux.Handle("GET /static/", http.FileServerFS(staticFiles))
 	return c.guarded(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// addresses are what the first parts of addresses are called that were called otherwise.
+var addresses = map[string]string{"types": "queues", "instances": "workers", "acts": "audit"}
+
+// moved leads from an older address to the one of today, also with a form.
+func moved(w http.ResponseWriter, r *http.Request) {
+	first, rest, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	to := rootOf(r) + addresses[first]
+	if below {
+		to += "/" + strings.Replace(rest, "/what-if", "/simulate", 1)
+	}
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusPermanentRedirect)
 }
 
 // guarded sets what all answers have in common.
@@ -226,6 +250,24 @@ type page struct {
 func (p *page) Live() bool {
 	return !slices.Contains([]string{"many", "whatif", "error"}, p.Name)
 }
+
+// entry is a line of the menu.
+type entry struct {
+	Path, Name string
+	page       string // its name
+}
+
+var menu = []entry{
+	{"", "Overview", "overview"}, {"jobs", "Jobs", "jobs"}, {"errors", "Errors", "errors"}, {"schedules", "Schedules", "schedules"},
+	{"workers", "Workers", "instances"}, {"leases", "Leases", "leases"}, {"health", "Health", "health"}, {"retention", "Retention", "retention"},
+	{"audit", "Audit log", "acts"},
+}
+
+// Menu has the pages that lead to all others.
+func (p *page) Menu() []entry { return menu }
+
+// Here reports whether an entry of the menu is this page.
+func (p *page) Here(e entry) bool { return e.page == p.Name }
 
 // May reports whether who looks may do something with a job type.
 func (p *page) May(do Verb, jobType int32) bool { return p.may(do, jobType) }

@@ -18,14 +18,16 @@ type window struct {
 	step time.Duration // a column
 	long time.Duration // a multiple of step
 	rows time.Duration // of the table, a multiple of step
+
+	from, before time.Time // of a span that somebody has chosen; zero: it is up to now
 }
 
 // windows are the spans of time to choose from, of which the first is shown unless another one is asked for. A chart has 90 columns,
 // about as many as a phone can show apart.
 var windows = []window{
-	{"3h", "3 hours", "2 minutes", 2 * time.Minute, 3 * time.Hour, 20 * time.Minute},
-	{"30h", "30 hours", "20 minutes", 20 * time.Minute, 30 * time.Hour, 2 * time.Hour},
-	{"30d", "30 days", "8 hours", 8 * time.Hour, 30 * 24 * time.Hour, 48 * time.Hour},
+	{Name: "3h", Text: "3 hours", Each: "2 minutes", step: 2 * time.Minute, long: 3 * time.Hour, rows: 20 * time.Minute},
+	{Name: "30h", Text: "30 hours", Each: "20 minutes", step: 20 * time.Minute, long: 30 * time.Hour, rows: 2 * time.Hour},
+	{Name: "30d", Text: "30 days", Each: "8 hours", step: 8 * time.Hour, long: 30 * 24 * time.Hour, rows: 48 * time.Hour},
 }
 
 func windowOf(r *http.Request) (*window, error) {
@@ -40,6 +42,9 @@ func windowOf(r *http.Request) (*window, error) {
 // until is the span up to a moment. The last column is not there before holders have written what belongs to it, unless it is long.
 func (w *window) until(now time.Time) (from, before time.Time) {
 	const written, long = 10 * time.Second, 10 * time.Minute
+	if !w.from.IsZero() {
+		return w.from, w.before
+	}
 	seconds := int64(w.step / time.Second)
 	steps := now.Add(-written).Unix() / seconds
 	if w.step > long {
@@ -55,7 +60,9 @@ type choice struct {
 	Chosen bool
 }
 
-func (w *window) choices() (list []choice) {
+func (w *window) choices() []choice { return w.among(windows) }
+
+func (w *window) among(windows []window) (list []choice) {
 	for i := range windows {
 		list = append(list, choice{&windows[i], windows[i].Name == w.Name})
 	}

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -39,6 +38,10 @@ var functions = template.FuncMap{
 	"kept":      kept,
 	"beside":    workersBeside,
 	"stateWord": stateWord,
+	"ago":       sinceThen,
+	"outcome":   outcomeWord,
+	"errorID":   faces.ErrorID,
+	"number":    func(n int) string { return count(int64(n)) },
 	"upper":     func(do Verb) string { return strings.ToUpper(string(do[:1])) + string(do[1:]) },
 }
 
@@ -133,55 +136,6 @@ func (c *console) refused(do Verb) error {
 		"You may not %s here. The application says who may, with console.WithPermit; if it does not, programs on the console's own machine may.", do)
 }
 
-type overview struct {
-	*operate.Health
-	Running int
-
-	// NoActivity is why the pictures of the last hour are not there. Nil: they are.
-	NoActivity error
-
-	fleet    *fleet
-	activity *activity // nil: it could not be read
-}
-
-func (c *console) overview(r *http.Request) (any, error) {
-	if !c.permit(r, See, anyType) {
-		return nil, c.refused(See)
-	}
-	fleet, err := c.fleetNow(r)
-	if err != nil {
-		return nil, err
-	}
-	o := &overview{Health: operate.HealthOf(fleet.Fleet, func(jobType int32) bool { return c.permit(r, See, jobType) }), fleet: fleet}
-	for _, i := range fleet.Instances {
-		o.Running += i.Running
-	}
-	o.activity, o.NoActivity = c.activityOf(r, fleet) // how things are can be said without it
-	return o, nil
-}
-
-// Spark is how busy a type was in the last hour.
-func (o *overview) Spark(jobType int32) spark {
-	if o.activity == nil {
-		return spark{}
-	}
-	return sparkOf(o.activity.byType[jobType])
-}
-
-// sameAs is what the page is made of: it is the same for all who may see the same types. It has the fleet, so a page without pictures is
-// not shown for longer than that is.
-func (o *overview) sameAs() any {
-	var types strings.Builder
-	for _, t := range o.Types {
-		fmt.Fprintf(&types, "%d ", t.JobType)
-	}
-	return struct {
-		*fleet
-		*activity
-		noActivity, types string
-	}{o.fleet, o.activity, fmt.Sprint(o.NoActivity), types.String()}
-}
-
 func (c *console) showType(r *http.Request) (any, error) { return c.oneTypeOf(r) }
 
 // oneTypeOf is without a past if that cannot be read: whoever wants to pause the type then needs no charts.
@@ -225,21 +179,6 @@ func (c *console) typeOf(r *http.Request) (int32, error) {
 		return 0, c.refused(See)
 	}
 	return int32(n), nil
-}
-
-// runsForErrors is how many rows the log may have if the page of errors is to be about all of them.
-const runsForErrors = 500
-
-func (c *console) showErrors(r *http.Request) (any, error) {
-	all, err := c.errors.get(r.Context(), func(ctx context.Context) (*faces.Errors, error) {
-		return faces.LatestErrors(ctx, c.jobs, c.ex, runsForErrors)
-	})
-	if err != nil {
-		return nil, err
-	}
-	seen := *all
-	seen.Groups = slices.DeleteFunc(slices.Clone(all.Groups), func(g faces.ErrorGroup) bool { return !c.permit(r, See, g.JobType) })
-	return seen, nil
 }
 
 func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r) }

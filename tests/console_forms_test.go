@@ -41,7 +41,8 @@ func TestTheConsoleCarriesOutNoPartOfAForm(t *testing.T) {
 		const form = "application/x-www-form-urlencoded"
 		for path, text := range map[string]string{
 			"/operations": "verb=cancel&type=7&why=night", fmt.Sprintf("/jobs/%d/cancel", id): "why=nig", fmt.Sprintf("/jobs/%d/priority", id): "priority=10",
-			"/types/7/pause": "", "/types/7/limits": "", "/schedules/delete": "name=nightly", "/instances/here/drain": "", "/types/7/leases/0/break": "",
+			"/queues/7/pause": "", "/queues/7/limits": "", "/schedules/delete": "name=nightly", "/workers/here/drain": "", "/queues/7/leases/0/break": "",
+			"/errors/1/retry": "type=7",
 		} {
 			if status := post(path, form, cut(text)); status != http.StatusBadRequest {
 				t.Errorf("%s with a part of its form: %d", path, status)

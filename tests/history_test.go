@@ -328,9 +328,16 @@ func TestHowBusyTypesWereIsReadForHundredsOfThemAtOnce(t *testing.T) {
 			types = append(types, jobType)
 		}
 		at := func(minute int64) time.Time { return time.Unix(6000+60*minute, 0) }
-		busy, err := faces.Activity(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute)
-		if want := (map[int32][]int64{1: {24, 2, 0}, 400: {0, 0, 14}}); err != nil || !reflect.DeepEqual(busy, want) {
-			t.Errorf("%v, %v; want %v", busy, err, want)
+		series, err := faces.SeriesOf(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := map[int32][]int64{}
+		for jobType, of := range series.ByType {
+			ended[jobType] = of.Ended
+		}
+		if want := (map[int32][]int64{1: {12, 1, 0}, 400: {0, 0, 7}}); !reflect.DeepEqual(ended, want) {
+			t.Errorf("%v; want %v", ended, want)
 		}
 	})
 }

@@ -9,8 +9,12 @@
     const chosen = [...field.options].findIndex((o) => o.defaultSelected);
     return field.selectedIndex !== Math.max(0, chosen); // if the page chooses none, it is the first
   };
+  // Links and tables that scroll get the focus back. Buttons and fields do not: somebody is about to use them.
+  const kept = "a[href], .wide";
+  const like = (main, e) => [...main.querySelectorAll(kept)].filter((o) => o.href === e.href && o.getAttribute("aria-label") === e.getAttribute("aria-label"));
+  const inUse = (main) => main.contains(document.activeElement) && !document.activeElement.matches(kept);
   const busy = (main) =>
-    document.hidden || main.contains(document.activeElement) || !getSelection().isCollapsed ||
+    document.hidden || inUse(main) || !getSelection().isCollapsed ||
     [...main.querySelectorAll("input, textarea, select")].some(edited);
   const look = async () => {
     const main = document.querySelector("main[data-live]");
@@ -29,10 +33,13 @@
     if (!next) return; // the answer is not the console's
     const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
     const open = [...main.querySelectorAll("details")].map((e) => e.open);
+    const focus = main.contains(document.activeElement) && document.activeElement, which = focus && like(main, focus).indexOf(focus);
     main.replaceChildren(...next.childNodes);
+    if (focus) like(main, focus)[which]?.focus({ preventScroll: true });
     main.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = wide[i] || 0; });
     main.querySelectorAll("details").forEach((e, i) => { e.open = open[i] || false; });
     main.classList.toggle("stale", !answer.ok);
+    document.dispatchEvent(new Event("renewed"));
   };
   let asking = false; // one request at a time: an older answer does not come after a newer one
   const looks = setInterval(async () => {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -180,41 +181,35 @@ func (s *Store) Stats(ctx context.Context, jobType int32, from, before int64) ([
 	return stats, conn.Wrap("stats", err)
 }
 
-// Activity is how much of a job type has been counted in the span of a stat.
-type Activity struct {
-	JobType int32
-	Begin   int64 // unix seconds
-	Counted int64 // starts and ends of runs, but for those that ended before they had begun
-}
+// typesTogether is how many types one statement of [Store.EachStat] is about.
+const typesTogether = 250
 
-// activityTogether is how many types one statement of [Store.Activity] is about.
-const activityTogether = 250
-
-// Activity reads what stats of these job types have counted that begin in a span of unix seconds. It may be asked of a replica.
-func (s *Store) Activity(ctx context.Context, jobTypes []int32, from, before int64) (all []Activity, err error) {
-	for some := range slices.Chunk(jobTypes, activityTogether) {
-		args := s.Arguments()
-		type told struct {
-			Activity
-			state string // if something was deferred
+// EachStat passes each stat of these job types that begins in a span of unix seconds to a function, in no order: there may be hundreds of
+// thousands. After an error, some have been passed. It may be asked of a replica.
+func (s *Store) EachStat(ctx context.Context, jobTypes []int32, from, before int64, each func(*Stat)) error {
+	collect := func(rows *sql.Rows) (n int, err error) {
+		var state []byte
+		for ; rows.Next(); n++ {
+			var t Stat
+			if err := rows.Scan(&t.JobType, &t.Begin, &t.Lease, &t.Term, &t.Seconds, &state); err != nil {
+				return n, err
+			}
+			_ = json.Unmarshal(state, &t.StatState) // a later version may have written it
+			each(&t)
 		}
-		rows, err := conn.Read(ctx, s, conn.Each(func(t *told) []any { return []any{&t.JobType, &t.Begin, &t.Counted, &t.state} }),
-			fmt.Sprintf("SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%%\"deferred\":%%' THEN state ELSE '' END "+
+		return n, rows.Err()
+	}
+	for some := range slices.Chunk(jobTypes, typesTogether) {
+		args := s.Arguments()
+		if _, err := conn.Read(ctx, s, collect,
+			fmt.Sprintf("SELECT job_type, begins_at, lock_name, term, seconds, state "+
 				"FROM %s "+
 				"WHERE job_type IN (%s) AND begins_at >= %s AND begins_at < %s",
-				s.Tables.Stats, conn.Numbers(some), args.Number(from), args.Number(before)), args.List...)
-		if err != nil {
-			return nil, conn.Wrap("activity", err)
-		}
-		for i := range rows {
-			var state StatState
-			if rows[i].state != "" && json.Unmarshal([]byte(rows[i].state), &state) == nil {
-				rows[i].Counted = max(0, rows[i].Counted-2*state.deferrals())
-			}
-			all = append(all, rows[i].Activity)
+				s.Tables.Stats, conn.Numbers(some), args.Number(from), args.Number(before)), args.List...); err != nil {
+			return conn.Wrap("stats of job types", err)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 func (s *Store) readStats(ctx context.Context, query string, args *conn.Arguments) ([]Stat, error) {

@@ -165,7 +165,10 @@ var verbs = map[string]func(context.Context, *record.Store){
 		state := record.StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
 		_ = s.WriteStats(ctx, []record.Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})
 	},
-	"Activity":     func(ctx context.Context, s *record.Store) { _, _ = s.Activity(ctx, []int32{7, 8}, 1000, 2000) },
+	"EachStat": func(ctx context.Context, s *record.Store) {
+		_ = s.EachStat(ctx, []int32{7, 8}, 1000, 2000, func(*record.Stat) {})
+	},
+	"Events":       func(ctx context.Context, s *record.Store) { _, _ = s.Events(ctx, 1_000_000, 2000, 20) },
 	"Errors":       func(ctx context.Context, s *record.Store) { _, _ = s.Errors(ctx, []int32{7, 8}, 1000, 500) },
 	"Stats":        func(ctx context.Context, s *record.Store) { _, _ = s.Stats(ctx, 7, 1000, 2000) },
 	"RollUp":       func(ctx context.Context, s *record.Store) { _, _, _ = s.RollUp(ctx, 7, 1000, 9000, 3600) },

@@ -25,7 +25,9 @@ import (
 	persistent_queue "github.com/create-info/persistent-queue"
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/cron"
+	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/logger"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -185,6 +187,11 @@ func (w *world) remember(t *testing.T) {
 		slow := minute%400 > 340 // something behind the handlers is slow
 		if slow {
 			state.Runs["failed"], state.Runs["retry"] = chance.Int64N(9), chance.Int64N(20)
+			state.Level = record.Level{Waiting: chance.Int64N(900), Overdue: int64(minute%400-340) * 1000, Busy: chance.Int64N(100)}
+			for n, text := range append(smuggled[:3:3], "POST https://partner.example/orders: connection refused") {
+				at := at(minute).UnixMilli()
+				state.Errors.Errors = append(state.Errors.Errors, store.ErrorStat{Text: text, Runs: 1 + int64(n), Failed: 1, First: at, Last: at + 1000, Job: 1})
+			}
 		}
 		for _, n := range state.Runs {
 			for range n {
@@ -245,8 +252,8 @@ func (w *world) settled(t *testing.T) {
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
-	pages := map[string]bool{"": false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "instances": false, "schedules": false, "schedules?prefix=tenant": false, "schedule?name=" + url.QueryEscape(nightly): false, "schedule?name=paused": false, "schedule?name=passed": false, "schedule?name=" + url.QueryEscape(smuggled[1]): false, "schedule": true, "health": false, "retention": false, "errors": false, "acts": false, "acts?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "types/1?last=30h": false, "types/1/what-if": false, "types/1/what-if?last=30h&workers=1&rate=0.5": false, "types/1/what-if?workers=x": true, "types/1?last=a": true,
-		"types/1": false, "types/2": false, "types/3": false, "types/77": true, "jobs/999999": true, "jobs/x": true}
+	pages := map[string]bool{"": false, "?last=24h": false, "?last=x": true, "errors/0123456789abcdef": false, "errors/" + faces.ErrorID(mails, smuggled[0]) + "?last=24h": false, fmt.Sprintf("?from=%d&to=%d", time.Now().Add(-9*time.Hour).Unix(), time.Now().Unix()): false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "workers": false, "schedules": false, "schedules?prefix=tenant": false, "schedule?name=" + url.QueryEscape(nightly): false, "schedule?name=paused": false, "schedule?name=passed": false, "schedule?name=" + url.QueryEscape(smuggled[1]): false, "schedule": true, "health": false, "retention": false, "errors": false, "audit": false, "audit?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "queues/1?last=30h": false, "queues/1/simulate": false, "queues/1/simulate?last=30h&workers=1&rate=0.5": false, "queues/1/simulate?workers=x": true, "queues/1?last=a": true,
+		"queues/1": false, "queues/2": false, "queues/3": false, "queues/77": true, "jobs/999999": true, "jobs/x": true}
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.later, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false
 	}
@@ -374,9 +381,9 @@ func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
 			root := w.behindProxy(t)
 			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !withScripts})
 			for _, change := range []struct{ page, open, button, says string }{
-				{"types/1", "", "Pause on all instances", "paused"},
-				{"types/1", "", "Resume", "goes on"},
-				{"types/1", "", "Hand over", "asked"},
+				{"queues/1", "", "Pause on all instances", "paused"},
+				{"queues/1", "", "Resume", "goes on"},
+				{"queues/1", "", "Hand over", "asked"},
 				{"schedule?name=" + url.QueryEscape(nightly), "", "Pause the schedule", "paused"},
 				{"schedule?name=" + url.QueryEscape(nightly), "", "Resume the schedule", "goes on"},
 				{"schedule?name=" + url.QueryEscape(nightly), "", "Run it now", "due now"},
@@ -413,7 +420,7 @@ func TestAPageStaysUpToDateAndRestsWhileSomebodyIsAtWorkInIt(t *testing.T) {
 	t.Parallel()
 	b, w := openTab(t), newWorld(t)
 	w.settled(t)
-	b.do(chromedp.Navigate(w.serve(t, "/") + "types/1"))
+	b.do(chromedp.Navigate(w.serve(t, "/") + "queues/1"))
 	b.await(`document.querySelector("main").innerText.includes("Pause on all instances")`)
 	eval[chromedp.Void](b, `window.stays = true`)
 	if _, err := w.jobs.Pause(t.Context(), w.db, mails); err != nil {
@@ -434,7 +441,7 @@ func TestAPageStaysUpToDateAndRestsWhileSomebodyIsAtWorkInIt(t *testing.T) {
 	}
 	eval[chromedp.Void](b, "document.activeElement.blur()")
 	b.await(`document.querySelector("main").innerText.includes("Pause on all instances")`)
-	b.quiet("types/1")
+	b.quiet("queues/1")
 
 	b.do(chromedp.Navigate(w.serve(t, "/") + fmt.Sprintf("jobs/%d", w.later)))
 	eval[chromedp.Void](b, `document.querySelector("textarea").value = "{}"`)

@@ -71,7 +71,7 @@ func TestAPageAsksForItselfOnlyWhenItHasItsAnswer(t *testing.T) {
 	t.Parallel()
 	b, w := openTab(t), newWorld(t)
 	var instead atomic.Pointer[http.HandlerFunc]
-	b.do(chromedp.Navigate(w.behind(t, &instead) + "types/1"))
+	b.do(chromedp.Navigate(w.behind(t, &instead) + "queues/1"))
 	eval[chromedp.Void](b, `{
 		window.asked = window.underWay = window.most = 0;
 		const ask = window.fetch;
@@ -93,14 +93,14 @@ func TestAPageAsksForItselfOnlyWhenItHasItsAnswer(t *testing.T) {
 		t.Errorf("%d requests were under way", most)
 	}
 	b.await(`document.querySelector("main").innerText === "late"`) // once it is taken, which is after it has come
-	b.quiet("types/1")
+	b.quiet("queues/1")
 }
 
 func TestAPageThatGetsNoAnswerOfTheConsoleIsMarkedAndStays(t *testing.T) {
 	t.Parallel()
 	b, w := openTab(t), newWorld(t)
 	var instead atomic.Pointer[http.HandlerFunc]
-	b.do(chromedp.Navigate(w.behind(t, &instead) + "types/1"))
+	b.do(chromedp.Navigate(w.behind(t, &instead) + "queues/1"))
 	const stale, stays = `document.querySelector("main").classList.contains("stale")`, `document.querySelector("main").innerText.includes("Pause on all instances")`
 	for _, answer := range []struct {
 		status int
@@ -125,7 +125,7 @@ func TestAPageThatGetsNoAnswerOfTheConsoleIsMarkedAndStays(t *testing.T) {
 		instead.Store(nil)
 		b.await("!" + stale)
 	}
-	b.quiet("types/1", "the server responded with a status of 502", "the server responded with a status of 503", "the server responded with a status of 401")
+	b.quiet("queues/1", "the server responded with a status of 502", "the server responded with a status of 503", "the server responded with a status of 401")
 }
 
 func TestAPageLeadsToTheLoginWhenTheSessionHasEnded(t *testing.T) {
@@ -137,9 +137,9 @@ func TestAPageLeadsToTheLoginWhenTheSessionHasEnded(t *testing.T) {
 		t.Helper()
 		b.at("/tools/queue/login")
 		b.do(chromedp.SendKeys("#name", "ann"), chromedp.SendKeys("#password", password+kb.Enter))
-		b.at("/tools/queue/types/1")
+		b.at("/tools/queue/queues/1")
 	}
-	b.do(chromedp.Navigate(root + "types/1"))
+	b.do(chromedp.Navigate(root + "queues/1"))
 	logIn(password)
 	users, err := service.OpenUsers(t.Context(), w.db, "")
 	if err == nil {
@@ -149,7 +149,7 @@ func TestAPageLeadsToTheLoginWhenTheSessionHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	logIn(other)
-	b.quiet("types/1")
+	b.quiet("queues/1")
 }
 
 func TestAPageLeadsToTheLoginOfAnotherSite(t *testing.T) {
@@ -161,28 +161,37 @@ func TestAPageLeadsToTheLoginOfAnotherSite(t *testing.T) {
 	}))
 	t.Cleanup(elsewhere.Close)
 	var instead atomic.Pointer[http.HandlerFunc]
-	b.do(chromedp.Navigate(w.behind(t, &instead) + "types/1"))
+	b.do(chromedp.Navigate(w.behind(t, &instead) + "queues/1"))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
 	instead.Store(&h)
 	b.await(`document.body !== null && document.body.innerText.includes("Who are you?")`)
 	if at := eval[string](b, "location.href"); !strings.HasPrefix(at, elsewhere.URL) {
 		t.Errorf("its text is in the page %s", at)
 	}
-	b.quiet("types/1")
+	b.quiet("queues/1")
 }
 
 // Whoever has followed a link with the keyboard, and come back, would read old numbers for new ones.
-func TestAPageSaysThatItRestsWhileSomethingInItHasTheFocus(t *testing.T) {
+func TestAPageStaysUpToDateWhileALinkHasTheFocusWhichItKeeps(t *testing.T) {
 	t.Parallel()
 	b, w := openTab(t), newWorld(t)
 	b.do(chromedp.Navigate(w.serve(t, "/")))
+	eval[chromedp.Void](b, `window.link = document.querySelector("tbody a"); window.link.focus(); document.querySelector("h1").innerText = "As it was"`)
+	b.await(`document.querySelector("h1").innerText === "Overview" && document.activeElement !== window.link && document.activeElement.href === window.link.href`)
+	b.quiet("the overview")
+}
+
+func TestAPageSaysThatItRestsWhileAButtonHasTheFocus(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	b.do(chromedp.Navigate(w.serve(t, "/") + "queues/1"))
 	const says = `getComputedStyle(document.querySelector(".age"), "::after").content.includes("not kept up to date")`
 	if eval[bool](b, says) {
 		t.Error("it says so though nothing has the focus")
 	}
-	eval[chromedp.Void](b, `document.querySelector("main a").focus()`)
+	eval[chromedp.Void](b, `document.querySelector("main button:enabled").focus()`)
 	b.await(says)
 	eval[chromedp.Void](b, `document.activeElement.blur()`)
 	b.await("!" + says)
-	b.quiet("the overview")
+	b.quiet("queues/1")
 }

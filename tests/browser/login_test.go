@@ -63,7 +63,7 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 	b.do(chromedp.SendKeys("#key", fmt.Sprint(w.waits)+kb.Enter))
 	b.at("/tools/queue/jobs")
 	b.await(fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null`, w.waits))
-	b.do(chromedp.Navigate(root + "types/1"))
+	b.do(chromedp.Navigate(root + "queues/1"))
 	b.press("Pause on all instances")
 	b.await(`document.querySelector("[role=status]") !== null`)
 	b.screen(360, false)
@@ -71,7 +71,7 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 
 	b.press("Log out")
 	b.at("/tools/queue/login")
-	b.do(chromedp.Navigate(root + "types/1"))
+	b.do(chromedp.Navigate(root + "queues/1"))
 	b.at("/tools/queue/login")
 	b.quiet("logged out")
 	acts, err := operate.Acts(t.Context(), w.jobs, w.db, operate.ActFilter{Actor: "ann"})

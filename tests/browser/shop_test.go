@@ -57,13 +57,13 @@ func TestTheShopThatLivesIsSeen(t *testing.T) {
 	b.screen(1440, false)
 	has("jobs?type=7&status=failed", `"failed\t"`)
 	failed := eval[string](b, `document.querySelector("tbody a").getAttribute("href")`)
-	has("types/4", `"job-4/2"`)
+	has("queues/4", `"job-4/2"`)
 	folder := os.Getenv("PQ_TEST_PICTURES")
 	if folder != "" {
 		b.do(chromedp.Navigate(root))
 		// Partner, some time after it has become unreachable, and something in the pictures of the last hour.
 		b.awaitWithin(30*time.Minute, `document.querySelector("main").innerText.includes("should be looked at") &&
-			[...document.querySelectorAll("td svg path")].some((bars) => bars.getAttribute("d").split("M").length > 10)`)
+			[...document.querySelectorAll(".picture .success")].some((bars) => bars.getAttribute("d").split("M").length > 10)`)
 	}
 	for _, of := range []struct {
 		name, page string

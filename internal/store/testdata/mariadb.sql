@@ -26,13 +26,6 @@ WHERE job_type = 7
   AND start_time = 0
   AND id <= 500;
 
--- Activity
-SELECT job_type, begins_at, counted, CASE WHEN state LIKE '%"deferred":%' THEN state ELSE '' END
-FROM async_job_stat_tab
-WHERE job_type IN (7,8)
-  AND begins_at >= 1000
-  AND begins_at < 2000;
-
 -- Acts
 SELECT id, acted_at, actor, verb, COALESCE(why, '') AS why, job_type, COALESCE(jobs, '') AS jobs, COALESCE(detail, '') AS detail, changed, COALESCE(operation, 0) AS operation, COALESCE(state, '') AS state, reached, last_id, skipped, COALESCE(worker, '') AS worker, touched_at
 FROM async_job_act_tab
@@ -615,6 +608,13 @@ FROM (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, c
   LIMIT 100) AS latest
 FOR UPDATE;
 
+-- EachStat
+SELECT job_type, begins_at, lock_name, term, seconds, state
+FROM async_job_stat_tab
+WHERE job_type IN (7,8)
+  AND begins_at >= 1000
+  AND begins_at < 2000;
+
 -- EarlierOfGroup
 SELECT *
 FROM (SELECT job_key, COUNT(*) AS earlier
@@ -667,6 +667,21 @@ WHERE job_type IN (7,8)
   AND state LIKE '%"errors":%'
 ORDER BY begins_at DESC
 LIMIT 500;
+
+-- Events
+SELECT *
+FROM (SELECT 1 AS part, lock_name AS subject, CAST(term AS SIGNED) AS numbered, holder AS who, CAST(taken_at AS SIGNED) AS happened, CAST(COALESCE(ended_at, 0) AS SIGNED) AS until_at, COALESCE(how, '') AS how, CAST(NULL AS SIGNED) AS job_type, '' AS why, 0 AS changed
+  FROM async_job_lease_log_tab
+  WHERE lock_name LIKE 'job-%'
+    AND (ended_at IS NULL OR ended_at >= 1000000)
+  ORDER BY taken_at DESC
+  LIMIT 2000) AS tenures
+UNION ALL SELECT *
+FROM (SELECT 2 AS part, verb AS subject, CAST(id AS SIGNED) AS numbered, actor AS who, CAST(acted_at AS SIGNED) * 1000 AS happened, 0 AS until_at, COALESCE(state, '') AS how, job_type, COALESCE(why, '') AS why, changed
+  FROM async_job_act_tab
+  WHERE operation IS NULL
+  ORDER BY id DESC
+  LIMIT 20) AS acts;
 
 -- ExpireTenures
 /*M!
