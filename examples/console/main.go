@@ -4,7 +4,7 @@
 //
 // It opens the console on http://127.0.0.1:8080/, until Ctrl-C. Three instances of the shop share the work of seven job types: orders
 // come, mails fail and are retried, invoices are made in order for each customer, one partner cannot be reached for half of the time,
-// and a report is due three times a minute. Once a minute, one instance is deployed anew: it hands its job types over and stops, and
+// and a report is due three times a minute. Every five minutes, one instance is deployed anew: it hands its job types over and stops, and
 // another comes. Pause a type, look at why a job waits, cancel one, retry what has failed.
 //
 // It needs no server: the jobs are in SQLite, in a temporary folder that is removed in the end. The instances are in one process here;
@@ -32,7 +32,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` of the console; port 0: any that is free")
-	deployEvery := flag.Duration("deploy-every", time.Minute, "time between deploys")
+	deployEvery := flag.Duration("deploy-every", 5*time.Minute, "time between deploys")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
