@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 func TestTheProgramInEachReadmeIsTheOneInExamples(t *testing.T) {
@@ -41,17 +43,9 @@ func TestTheProgramInEachReadmeIsTheOneInExamples(t *testing.T) {
 }
 
 func TestTheExamplesThatTheDocumentsNameAreThere(t *testing.T) {
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil || len(documents) == 0 {
-		t.Fatal(documents, err)
-	}
-	for _, document := range documents {
-		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range regexp.MustCompile(`\[(\w+)\]\(([^)#]+_test\.go)\)`).FindAllStringSubmatch(string(text), -1) {
-			name, file := link[1], filepath.Join("docs", link[2])
+	for document, text := range documents(t) {
+		for _, link := range regexp.MustCompile(`\[(\w+)\]\(([^)#]+_test\.go)\)`).FindAllStringSubmatch(text, -1) {
+			name, file := link[1], filepath.Join(filepath.Dir(document), link[2])
 			code, err := os.ReadFile(file)
 			if err != nil || !strings.Contains(string(code), "func "+name+"() {") {
 				t.Errorf("%s names %s, which is not in %s: %v", document, name, file, err)
@@ -65,13 +59,110 @@ func TestTheListOfDocumentsHasEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil || len(documents) < 2 {
-		t.Fatal(documents, err)
-	}
-	for _, document := range documents {
-		if name := filepath.Base(document); name != "README.md" && !strings.Contains(string(list), "]("+name+"): ") {
+	for document := range documents(t) {
+		if name, in := strings.CutPrefix(document, "docs/"); in && name != "README.md" && !strings.Contains(string(list), "]("+name+"): ") {
 			t.Errorf("docs/README.md does not say what %s is about", document)
+		}
+	}
+}
+
+// documents reads both READMEs, and what stands in docs, by their paths.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	read := map[string]string{"README.md": "", "README.zh-CN.md": ""}
+	err := filepath.WalkDir("docs", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
+			read[filepath.ToSlash(path)] = ""
+		}
+		return err
+	})
+	if err != nil || len(read) < 20 {
+		t.Fatal(len(read), err)
+	}
+	for path := range read {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read[path] = string(text)
+	}
+	return read
+}
+
+var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
+// What is shown stands in a Go file, which is compiled, line by line but for its indentation. A line of "…" leaves something out.
+func TestTheCodeOfTheDocumentsIsCompiled(t *testing.T) {
+	var compiled strings.Builder
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		compiled.WriteString(withoutIndents(string(code)))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for document, text := range documents(t) {
+		for _, block := range goBlock.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(block[1], "riverpgxv5.New(") {
+				continue // what a program of River's looked like before
+			}
+			for part := range strings.SplitSeq(withoutIndents(block[1]), "\n…\n") {
+				shown++
+				if !strings.Contains(compiled.String(), "\n"+strings.Trim(part, "\n")+"\n") {
+					t.Errorf("%s shows what is in no Go file:\n%s", document, part)
+				}
+			}
+		}
+	}
+	if shown < 40 {
+		t.Errorf("%d pieces of code were looked at", shown)
+	}
+}
+
+// withoutIndents leaves the indentation of each line out.
+func withoutIndents(code string) string {
+	var b strings.Builder
+	for line := range strings.Lines("\n" + code) {
+		b.WriteString(strings.TrimLeft(line, "\t "))
+	}
+	return b.String()
+}
+
+// A newcomer reads it to its end. What is no line to read: blank ones, fences, brackets alone.
+func TestTheReadmesAreShortAndShowTheSame(t *testing.T) {
+	documents := documents(t)
+	code := func(name string) (blocks []string) {
+		for _, block := range regexp.MustCompile("(?s)```\\w+\n.*?```").FindAllString(documents[name], -1) {
+			blocks = append(blocks, block)
+		}
+		return blocks
+	}
+	english, chinese := code("README.md"), code("README.zh-CN.md")
+	if !slices.Equal(english, chinese) || len(english) < 9 {
+		t.Errorf("the code of README.md and README.zh-CN.md is not the same: %d and %d pieces", len(english), len(chinese))
+	}
+	if first, _, _ := strings.Cut(documents["README.md"][strings.Index(documents["README.md"], "```sh\n"):], "\n\n"); first != "```sh\ngo run ./examples/quickstart\nmake test\n```" {
+		t.Errorf("the first commands for a clone are\n%s", first)
+	}
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		lines := 0
+		for line := range strings.Lines(documents[name]) {
+			if strings.ContainsFunc(line, unicode.IsLetter) && !strings.HasPrefix(line, "```") {
+				lines++
+			}
+			for cell := range strings.SplitSeq(line, "|") {
+				if n := utf8.RuneCountInString(cell); strings.HasPrefix(line, "|") && n > 250 {
+					t.Errorf("%s has a cell of %d characters: %s", name, n, cell)
+				}
+			}
+		}
+		if lines > 150 {
+			t.Errorf("%s has %d lines to read; at most 150", name, lines)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"expvar"
 	"fmt"
 	"log"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -171,7 +172,8 @@ func ExampleWithMaxWorkers() {
 // Jobs that are done or were cancelled are deleted after a day, failed ones after a month, in which somebody may look at them.
 func ExampleWithRetention() {
 	keep := queue_job.Retention{Done: 24 * time.Hour, Cancelled: 24 * time.Hour, Failed: 30 * 24 * time.Hour}
-	runner, err := persistent_queue.New([]queue_job.Config{{ServiceName: "shop", JobType: 7, Db: db, HandleJobFunc: sendMail}}, nil, persistent_queue.WithRetention(keep))
+	configs := []queue_job.Config{{ServiceName: "shop", JobType: 7, Db: db, HandleJobFunc: sendMail}}
+	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithRetention(keep))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -179,6 +181,22 @@ func ExampleWithRetention() {
 		log.Fatal(err)
 	}
 	defer runner.Stop(context.Background())
+}
+
+// Whoever starts the process again has set the variable: in Kubernetes to the pod's UID and the container's name.
+func ExampleWithIdentity() {
+	configs := []queue_job.Config{{ServiceName: "shop", JobType: 7, Db: db, HandleJobFunc: sendMail}}
+	identity := os.Getenv("IDENTITY")
+	if identity == "" {
+		log.Fatal("IDENTITY is not set, and nothing may stand in its place")
+	}
+	runner, err := persistent_queue.New(configs, nil, persistent_queue.WithIdentity(identity))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := runner.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // Jobs of payments are kept for a month, and then go to a bucket for seven years. Each is stored under its id, so a job that comes twice is

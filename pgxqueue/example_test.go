@@ -54,6 +54,40 @@ func ExampleExecutor_completeTx() {
 	_ = invoice
 }
 
+type InvoiceParams struct{ Order int64 }
+
+var SendInvoice = queue_job.Define[InvoiceParams](1, "send-invoice")
+
+// What a program of River's becomes: the pool and the transaction stay as they are.
+func Example_fromRiver() {
+	pay := func(ctx context.Context, pool, runnersOwnPool *pgxpool.Pool, configs []queue_job.Config, id int64) error {
+		runner, err := persistent_queue.New(configs, nil, persistent_queue.WithDB(stdlib.OpenDBFromPool(runnersOwnPool)))
+		if err != nil {
+			return err
+		}
+		err = runner.Start(ctx)
+		if err != nil {
+			return err
+		}
+		jobs, err := queue_job.Open(stdlib.OpenDBFromPool(pool))
+		if err != nil {
+			return err
+		}
+		tx, err := pool.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback(ctx)
+		_, err = SendInvoice.Add(ctx, jobs, pgxqueue.Tx(tx), InvoiceParams{Order: id})
+		if err != nil {
+			return err
+		}
+		err = tx.Commit(ctx)
+		return err
+	}
+	_ = pay
+}
+
 // The Runner and the Jobs take a *sql.DB. Here, the Runner has a pool of its own, so that handlers which use up theirs do not hold it up.
 func Example_runner() {
 	serve := func(ctx context.Context, dsn string, handle func(context.Context, *queue_job.Job) error) error {

@@ -79,7 +79,7 @@ type order struct {
 // pay records the order and adds the job of telling its customer: both, or neither.
 func pay(ctx context.Context, pool *pgxpool.Pool, jobs *queue_job.Jobs, order order) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := postgres.New(tx).InsertOrder(ctx, order.id, order.customer, order.cents); err != nil {
+		if err := postgres.New(tx).InsertOrder(ctx, order.id, order.customer, order.cents); err != nil { // generated
 			return err
 		}
 		job := queue_job.AddModelJob{JobType: shop.NoticeJob, JobParams: shop.Notice{Order: order.id}}

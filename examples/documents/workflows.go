@@ -1,0 +1,78 @@
+package documents
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// What the page of workflows calls, in place of a shop's own code.
+type (
+	Receipt string
+	Answer  struct {
+		By  string
+		Yes bool
+	}
+)
+
+func charge(_ context.Context, _ int64, key string) (Receipt, error) { return Receipt(key), nil }
+
+func ship(context.Context, int64, Receipt) (string, error) { return "", nil }
+
+func reserve(context.Context, *sql.Tx, int64) (int, error) { return 1, nil }
+
+func refund(context.Context, *queue_job.Job) error { return errors.New("nobody has answered") }
+
+// Workflow is the handler at the top of the page.
+func Workflow(order int64) queue_job.Config {
+	return queue_job.Config{
+		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			receipt, err := queue_job.Step(ctx, job, "charge", func(ctx context.Context) (Receipt, error) {
+				return charge(ctx, order, job.StepKey("charge"))
+			})
+			if err != nil {
+				return err
+			}
+			if err := job.Sleep(ctx, "cooling off", 14*24*time.Hour); err != nil {
+				return err
+			}
+			_, err = queue_job.Step(ctx, job, "ship", func(ctx context.Context) (string, error) { return ship(ctx, order, receipt) })
+			return err
+		},
+	}
+}
+
+// Reserve has a step in a transaction.
+func Reserve(ctx context.Context, db *sql.DB, job *queue_job.Job, order int64) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	_, err = queue_job.StepTx(ctx, job, tx, "reserve", func(ctx context.Context) (int, error) { return reserve(ctx, tx, order) })
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Wait ends without an error if somebody has answered.
+func Wait(ctx context.Context, job *queue_job.Job) error {
+	answer, came, err := queue_job.Await[Answer](ctx, job, "approval", 3*24*time.Hour)
+	switch {
+	case err != nil:
+		return err // it may only be the end of this run
+	case !came:
+		return refund(ctx, job) // nobody has answered in time
+	}
+	return job.SetProgress(ctx, "answered by "+answer.By)
+}
+
+// Decide is the other side.
+func Decide(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, jobType int32) error {
+	err := jobs.Signal(ctx, tx, queue_job.Key(jobType, "order-4711"), "approval", Answer{By: "ann", Yes: true})
+	return err
+}
