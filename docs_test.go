@@ -183,9 +183,9 @@ func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
 			continue
 		}
 		options++
-		row := regexp.MustCompile(`(?m)^\| .` + f.Name.Name + `\([^)]*\). \| ([^ |:]+)`).FindSubmatch(document)
+		row := regexp.MustCompile(`(?m)^- \*\*.` + f.Name.Name + `\([^)]*\).\*\* \(([^ ):]+)`).FindSubmatch(document)
 		if row == nil {
-			t.Errorf("docs/configuration.md has no row for %s", f.Name.Name)
+			t.Errorf("docs/configuration.md has no entry for %s", f.Name.Name)
 			continue
 		}
 		if _, default_, says := strings.Cut(f.Doc.Text(), "Default "); says && !strings.HasPrefix(default_, string(row[1])) {

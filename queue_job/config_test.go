@@ -180,7 +180,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 }
 
 func TestDocumentsSayTheDefaults(t *testing.T) {
-	code, table := contents(t, "config.go"), contents(t, "../docs/configuration.md")
+	code, list := contents(t, "config.go"), contents(t, "../docs/configuration.md")
 	_, code, _ = strings.Cut(code, "type Config struct {")
 	fields := reflect.ValueOf(defaults)
 	for i := range fields.NumField() {
@@ -188,13 +188,23 @@ func TestDocumentsSayTheDefaults(t *testing.T) {
 		if value.IsZero() {
 			continue
 		}
-		if row := fmt.Sprintf("| `%s` | %v | ", name, value); !strings.Contains(table, row) {
-			t.Errorf("docs/configuration.md has no %q", row)
+		if entry := regexp.MustCompile(fmt.Sprintf("(?m)^- \\*\\*`%s`\\*\\* \\(%v\\b.*\\): ", name, value)); !entry.MatchString(list) {
+			t.Errorf("docs/configuration.md has no entry %v", entry)
 		}
 		about, _, _ := strings.Cut(code, "\t"+name+" ")
 		about = about[strings.LastIndex(about, "// "+name+" is "):]
 		if !regexp.MustCompile(fmt.Sprintf(`[Dd]efault %v\b`, value)).MatchString(about) {
 			t.Errorf("the comment above %s does not say that its default is %v:\n%s", name, value, about)
+		}
+	}
+}
+
+// Whoever looks a field up finds all that this page says of it in one entry.
+func TestDocumentsHaveEachField(t *testing.T) {
+	list := contents(t, "../docs/configuration.md")
+	for field := range reflect.TypeFor[Config]().Fields() {
+		if n := strings.Count(list, "\n- **`"+field.Name+"`** ("); n != 1 && field.IsExported() {
+			t.Errorf("docs/configuration.md has %d entries for %s", n, field.Name)
 		}
 	}
 }
