@@ -153,7 +153,7 @@ bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench
 	$(SERVERS) -redis -- go run ./tests/bench $(ARGS)
 
 pictures: ## Take the pictures of the console that the documents show, which takes twenty minutes.
-	PQ_TEST_PICTURES=$(CURDIR)/docs/console $(SERVERS) -browser -- go test -count=1 -timeout 45m -run '^TestTheShop' ./tests/browser
+	PQ_TEST_PICTURES=$(CURDIR)/docs/operate/console $(SERVERS) -browser -- go test -count=1 -timeout 45m -run '^TestTheShop' ./tests/browser
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/pipeline ./internal/store

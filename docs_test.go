@@ -168,7 +168,7 @@ func TestTheReadmesAreShortAndShowTheSame(t *testing.T) {
 }
 
 func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
-	document, err := os.ReadFile("docs/configuration.md")
+	document, err := os.ReadFile("docs/operate/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +185,11 @@ func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
 		options++
 		row := regexp.MustCompile(`(?m)^- \*\*.` + f.Name.Name + `\([^)]*\).\*\* \(([^ ):]+)`).FindSubmatch(document)
 		if row == nil {
-			t.Errorf("docs/configuration.md has no entry for %s", f.Name.Name)
+			t.Errorf("docs/operate/configuration.md has no entry for %s", f.Name.Name)
 			continue
 		}
 		if _, default_, says := strings.Cut(f.Doc.Text(), "Default "); says && !strings.HasPrefix(default_, string(row[1])) {
-			t.Errorf("%s: docs/configuration.md says %q, and the comment %q", f.Name.Name, row[1], default_[:min(len(default_), 20)])
+			t.Errorf("%s: docs/operate/configuration.md says %q, and the comment %q", f.Name.Name, row[1], default_[:min(len(default_), 20)])
 		}
 	}
 	if options == 0 {

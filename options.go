@@ -175,8 +175,8 @@ func WithGrace(grace time.Duration) Option {
 // the earlier process held; if the database was slow to answer that one, it takes up to a second longer. If it does change, two processes have
 // one identity: the log says so, and both go on as if they had none. But if the earlier one is frozen, or cannot reach the database, its jobs run
 // twice at the same time, until it hears of that; its outcomes do not count. So never give one identity to two processes that run at the same
-// time. Never guess one: host name and process number are not enough, and neither is a text with an empty variable in it. docs/operations.md has
-// the lines for Kubernetes and systemd.
+// time. Never guess one: host name and process number are not enough, and neither is a text with an empty variable in it.
+// docs/operate/operations.md has the lines for Kubernetes and systemd.
 //
 // No start waits for that. The identity counts for the instances of one service ([queue_job.Config.ServiceName]); two Runners of a service
 // in one process need two. It has no effect on SQLite, on handles that are not a *sql.DB, and on types whose LockSecond is below four or

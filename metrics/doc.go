@@ -12,6 +12,6 @@
 // type_name, which is [queue_job.Config.ServiceName]. No label has a key, a job or an instance, so the number of series grows only
 // with the number of types: a type has about 60 series in a process that runs it, and 5 in one that does not.
 //
-// docs/metrics.md in the repository lists the metrics. The files alerts.yml and dashboard.json, beside this package, are alerts for
+// docs/operate/metrics.md in the repository lists the metrics. The files alerts.yml and dashboard.json, beside this package, are alerts for
 // Prometheus and a dashboard for Grafana.
 package metrics

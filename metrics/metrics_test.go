@@ -22,7 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/metrics.md anew")
+var update = flag.Bool("update", false, "write the table of docs/operate/metrics.md anew")
 
 // described is a metric as it describes itself.
 type described struct{ name, help, labels string }
@@ -55,7 +55,7 @@ func describe(t *testing.T) (all []described) {
 }
 
 func TestTheDocumentListsTheMetricsThatThereAre(t *testing.T) {
-	const file, head = "../docs/metrics.md", "| metric | kind | labels | |\n|---|---|---|---|\n"
+	const file, head = "../docs/operate/metrics.md", "| metric | kind | labels | |\n|---|---|---|---|\n"
 	table := head
 	for _, d := range describe(t) {
 		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", d.name, d.kind(), strings.ReplaceAll(d.labels, ",", ", "), d.help)
@@ -126,14 +126,14 @@ func TestEachAlertHasItsFaultAndItsRowInTheDocuments(t *testing.T) {
 		}
 		return string(text)
 	}
-	operations, faults := read("../docs/operations.md"), read("alerts_test.yml")
+	operations, faults := read("../docs/operate/operations.md"), read("alerts_test.yml")
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(read("alerts.yml"), -1)
 	if len(alerts) < 8 {
 		t.Fatal(alerts)
 	}
 	for _, alert := range alerts {
 		if !strings.Contains(operations, "\n| "+alert[1]+" | ") {
-			t.Errorf("docs/operations.md does not say what to do after %s", alert[1])
+			t.Errorf("docs/operate/operations.md does not say what to do after %s", alert[1])
 		}
 		if !strings.Contains(faults, `alertname="`+alert[1]+`"`) {
 			t.Errorf("alerts_test.yml has no fault after which %s fires", alert[1])

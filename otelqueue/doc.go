@@ -20,5 +20,5 @@
 // job for a minute. Have that instrumentation leave out statements without a parent, or give the Runner a handle of its own
 // ([persistent_queue.WithDB]).
 //
-// docs/traces.md in the repository lists spans and attributes.
+// docs/operate/traces.md in the repository lists spans and attributes.
 package otelqueue

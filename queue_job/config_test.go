@@ -180,7 +180,7 @@ func TestTheLimitsThemselvesAreAllowed(t *testing.T) {
 }
 
 func TestDocumentsSayTheDefaults(t *testing.T) {
-	code, list := contents(t, "config.go"), contents(t, "../docs/configuration.md")
+	code, list := contents(t, "config.go"), contents(t, "../docs/operate/configuration.md")
 	_, code, _ = strings.Cut(code, "type Config struct {")
 	fields := reflect.ValueOf(defaults)
 	for i := range fields.NumField() {
@@ -189,7 +189,7 @@ func TestDocumentsSayTheDefaults(t *testing.T) {
 			continue
 		}
 		if entry := regexp.MustCompile(fmt.Sprintf("(?m)^- \\*\\*`%s`\\*\\* \\(%v\\b.*\\): ", name, value)); !entry.MatchString(list) {
-			t.Errorf("docs/configuration.md has no entry %v", entry)
+			t.Errorf("docs/operate/configuration.md has no entry %v", entry)
 		}
 		about, _, _ := strings.Cut(code, "\t"+name+" ")
 		about = about[strings.LastIndex(about, "// "+name+" is "):]
@@ -201,10 +201,10 @@ func TestDocumentsSayTheDefaults(t *testing.T) {
 
 // Whoever looks a field up finds all that this page says of it in one entry.
 func TestDocumentsHaveEachField(t *testing.T) {
-	list := contents(t, "../docs/configuration.md")
+	list := contents(t, "../docs/operate/configuration.md")
 	for field := range reflect.TypeFor[Config]().Fields() {
 		if n := strings.Count(list, "\n- **`"+field.Name+"`** ("); n != 1 && field.IsExported() {
-			t.Errorf("docs/configuration.md has %d entries for %s", n, field.Name)
+			t.Errorf("docs/operate/configuration.md has %d entries for %s", n, field.Name)
 		}
 	}
 }

@@ -105,7 +105,7 @@ const (
 // with growing waits; the options, or the fields of the Config, say otherwise. If a job's parameters are not JSON of
 // the Go type, that is an error like any other: while a new version of a program replaces an older one, a job may have the parameters
 // of the one and run on the other, and a retry finds the right one. The reason is in the log table, see [Jobs.Attempts]. A field that the
-// Go type lacks is no error without [StrictParams], and a field that the job lacks never is: see "Changing a type" in docs/operations.md.
+// Go type lacks is no error without [StrictParams], and a field that the job lacks never is: see "Changing a type" in docs/operate/operations.md.
 //
 // Config.Db is left to the caller, or to the option persistent_queue.WithDB.
 func (d Definition[Params]) Handle(handler func(ctx context.Context, job *Job, params Params) error, options ...HandleOption) Config {

@@ -14,7 +14,7 @@ var errOthersDivide = errors.New("others change the number of shards at the same
 
 // SetShards divides a job type into n shards, from any process, while jobs run. The number stands in the database: it holds for all
 // instances, survives their restarts, and from then on [Config.Shards] is not looked at any more. Each shard has a lease of its
-// own, so up to n instances run jobs of the type at the same time; see docs/scaling.md.
+// own, so up to n instances run jobs of the type at the same time; see docs/operate/scaling.md.
 //
 // The instances notice within half a second. No job of the type starts for a moment then, usually less than a second; jobs that run,
 // run on. All limits hold meanwhile, and so does the order of a key.

@@ -94,8 +94,8 @@ const replicaBehind = 5 * time.Second
 // errNameTaken: "IF NOT EXISTS" was satisfied by something else.
 var errNameTaken = fmt.Errorf("the first statement below runs without an error, and %v later the schema is as before. "+
 	"Either its table's or index's name belongs to something else in the schema, a table that was renamed for example: rename or drop that. "+
-	"Or this handle reads from a replica that lags behind: have its reads go to the primary, where its writes go (docs/databases.md, \"Between the "+
-	"application and the database\")",
+	"Or this handle reads from a replica that lags behind: have its reads go to the primary, where its writes go (docs/operate/databases.md, "+
+	"\"Between the application and the database\")",
 	replicaBehind)
 
 // Check reports what the tables lack, as an [*OutdatedError]. It changes nothing: use it if others run the DDL.

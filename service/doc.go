@@ -1,5 +1,5 @@
 // Package service runs jobs for teams in any language: a job comes in over HTTP, or by an INSERT into the team's own database, and goes
-// out as a callback, an HTTP request to an address of the team's. There, it is called a task. docs/service.md tells its life.
+// out as a callback, an HTTP request to an address of the team's. There, it is called a task. docs/service/service.md tells its life.
 //
 // [New] makes a [Service] over a *sql.DB; [Service.Handler] is for any server, as pqueue serve has one. It stands on the library alone: a
 // topic is a job type, which the Runner gets while it runs, and a task is a job whose parameters are the task as JSON.

@@ -73,7 +73,7 @@ type Config struct {
 }
 
 // Aliases are the interfaces of delay_queue (POST /api/task/save) and of a delay service (POST /delay/task/add), for clients that shall
-// stay as they are. docs/api.md says how their requests are understood.
+// stay as they are. docs/service/api.md says how their requests are understood.
 type Aliases = api.Aliases
 
 // Service takes tasks in over HTTP, and sends them when they are due. New makes one.

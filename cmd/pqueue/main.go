@@ -1,4 +1,4 @@
-// Command pqueue shows and steers the jobs of persistent-queue from a shell: see docs/cli.md, or pqueue --help.
+// Command pqueue shows and steers the jobs of persistent-queue from a shell: see docs/operate/cli.md, or pqueue --help.
 package main
 
 import (

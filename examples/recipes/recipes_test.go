@@ -414,7 +414,7 @@ func TestParametersAreStoredEncryptedWhileTheKeyIsChanged(t *testing.T) {
 }
 
 func TestThePageOfRecipesShowsThisCode(t *testing.T) {
-	page, err := os.ReadFile("../../docs/recipes.md")
+	page, err := os.ReadFile("../../docs/guide/recipes.md")
 	must(t, err)
 	files, err := filepath.Glob("*.go")
 	must(t, err)
@@ -432,10 +432,10 @@ func TestThePageOfRecipesShowsThisCode(t *testing.T) {
 		}
 		shown++
 		if !strings.Contains(code.String(), block) {
-			t.Errorf("docs/recipes.md shows what is not in examples/recipes:\n%s", block)
+			t.Errorf("docs/guide/recipes.md shows what is not in examples/recipes:\n%s", block)
 		}
 	}
 	if shown < 8 {
-		t.Errorf("docs/recipes.md shows %d pieces of code", shown)
+		t.Errorf("docs/guide/recipes.md shows %d pieces of code", shown)
 	}
 }

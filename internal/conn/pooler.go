@@ -55,7 +55,8 @@ func remedyOf(err error) string {
 	default:
 		return ""
 	}
-	const lending = `have the pooler lend whole sessions (pool_mode = session); see docs/databases.md, "Between the application and the database"`
+	const lending = "have the pooler lend whole sessions (pool_mode = session); " +
+		`see docs/operate/databases.md, "Between the application and the database"`
 	if strings.Contains(fmt.Sprintf("%T", refused), "pq.") {
 		return "a pooler such as PgBouncer mixes up the statements that lib/pq prepares, and may bind a value to another client's statement " +
 			"without an error: " +

@@ -103,7 +103,7 @@ func seenIn(seen, changed int, sent time.Time, lockSeconds int64) error {
 		return nil
 	}
 	return fmt.Errorf("%d leases were written, and a read behind that shows %d of them: reads seem to go to a replica, which lags behind; "+
-		"have the reads of this handle go to the primary, where its writes go (docs/databases.md, \"Between the application and the database\")",
+		"have the reads of this handle go to the primary, where its writes go (docs/operate/databases.md, \"Between the application and the database\")",
 		changed, seen)
 }
 

@@ -27,7 +27,7 @@ var (
 )
 
 // pacing is how fast the pruner deletes: a little faster than rows are added on average, in small statements, and in a small part of the
-// time. Others wait for the statements that delete, and longer for their commits (docs/measurements.md).
+// time. Others wait for the statements that delete, and longer for their commits (docs/inside/measurements.md).
 //
 //	page of ≤ 125 rows: │ 2 ms │── rest ──│ 2 ms │── rest ──│ 2 ms │ commit │── rest: 19 times the work ──│ next page
 //

@@ -36,7 +36,7 @@ var sqlite = dialect{
 	},
 }
 
-// sqliteOptions are those that docs/databases.md asks for.
+// sqliteOptions are those that docs/operate/databases.md asks for.
 const sqliteOptions = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate"
 
 type countingConnector struct {

@@ -44,7 +44,7 @@ func openShop(t *testing.T) (address string) {
 	return regexp.MustCompile(`http://\S+/`).FindString(line)
 }
 
-// With PQ_TEST_PICTURES, it takes the pictures of docs/console.md, after twenty minutes or so: "make pictures".
+// With PQ_TEST_PICTURES, it takes the pictures of docs/operate/console.md, after twenty minutes or so: "make pictures".
 func TestTheShopThatLivesIsSeen(t *testing.T) {
 	t.Parallel()
 	b := openTab(t)

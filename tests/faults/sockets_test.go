@@ -18,7 +18,7 @@ import (
 func TestSlowSocketsHoldUpNobodyElseAndAreCut(t *testing.T) {
 	t.Parallel()
 	oneServerInShort(t, func(x *trial) {
-		const sockets, bound, cut, large = 64, 100 * time.Millisecond, 10 * time.Second, 100_000 // docs/service.md, Limits
+		const sockets, bound, cut, large = 64, 100 * time.Millisecond, 10 * time.Second, 100_000 // docs/service/service.md, Limits
 		v := x.serve()
 		token := func() string {
 			return v.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:add","tasks:read","bodies:read"],"topics":["shop.*"]}`)["token"].(string)

@@ -14,7 +14,7 @@ import (
 // recipe is the part of a document that stands in a block of a language, and has a text in it.
 func recipe(t *testing.T, document, language, part string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + document)
+	text, err := os.ReadFile("../../docs/service/" + document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func recipe(t *testing.T, document, language, part string) string {
 	return ""
 }
 
-// The INSERT of docs/service.md, in the own transaction of whoever wants a task.
+// The INSERT of docs/service/service.md, in the own transaction of whoever wants a task.
 func TestATaskCanBeAddedByAPlainInsert(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -17,7 +17,7 @@ import (
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
 
-// Whatever is asked for, by whomever, with or without a body: a body that does not come has its connection no longer than docs/service.md says.
+// Whatever is asked for, by whomever, with or without a body: a body that does not come has its connection no longer than docs/service/service.md says.
 // So has one that is refused before anybody reads it.
 func TestNoRouteWaitsForABodyThatDoesNotCome(t *testing.T) {
 	if testing.Short() {

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "write docs/operate/cli.md anew")
 
 func TestTheManualSaysWhatTheCommandsSay(t *testing.T) {
-	file := filepath.Join("..", "..", "..", "..", "docs", "cli.md")
+	file := filepath.Join("..", "..", "..", "..", "docs", "operate", "cli.md")
 	text := manual()
 	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -22,11 +22,11 @@ func TestTheManualSaysWhatTheCommandsSay(t *testing.T) {
 		}
 	}
 	if there, err := os.ReadFile(file); err != nil || string(there) != text {
-		t.Errorf("docs/cli.md is not what the commands say (%v); write it anew: go test ./cmd/pqueue/... -run Manual -update", err)
+		t.Errorf("docs/operate/cli.md is not what the commands say (%v); write it anew: go test ./cmd/pqueue/... -run Manual -update", err)
 	}
 }
 
-// manual is docs/cli.md: what --help says of each command, in the order of the tree.
+// manual is docs/operate/cli.md: what --help says of each command, in the order of the tree.
 func manual() string {
 	root := newRoot(Streams{})
 	root.InitDefaultHelpCmd()

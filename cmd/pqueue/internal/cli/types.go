@@ -109,7 +109,7 @@ func (a *app) typeGet() *cobra.Command {
 		Use:   "get <type>",
 		Short: "Show a job type, and the settings that it is run with",
 		Long: `Show a job type: who runs it, and the settings of the instance that started last. Settings that are zero are left out.
-docs/configuration.md says what each means.`,
+docs/operate/configuration.md says what each means.`,
 		Example: "  pqueue type get 7\n  pqueue type get billing -o json | jq .settings",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.typesToComplete),
 		RunE: func(cmd *cobra.Command, args []string) error {
