@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -60,9 +61,58 @@ func TestTheListOfDocumentsHasEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	for document := range documents(t) {
-		if name, in := strings.CutPrefix(document, "docs/"); in && name != "README.md" && !strings.Contains(string(list), "]("+name+"): ") {
+		name, in := strings.CutPrefix(document, "docs/")
+		if folder := path.Dir(name); !in || folder == "." {
+			continue // a README, or an old address
+		} else if !slices.Contains([]string{"guide", "operate", "service", "inside", "zh"}, folder) {
+			t.Errorf("%s is in none of the folders", document)
+		}
+		if !strings.Contains(string(list), "]("+name+"): ") {
 			t.Errorf("docs/README.md does not say what %s is about", document)
 		}
+	}
+}
+
+// The pages stood in docs itself. Links from elsewhere find a line there that leads on.
+func TestAnOldAddressLeadsOn(t *testing.T) {
+	old := 0
+	for document, text := range documents(t) {
+		if path.Dir(document) != "docs" || document == "docs/README.md" {
+			continue
+		}
+		old++
+		to := regexp.MustCompile(`^This page has moved: \[(.+)\]\((\w+/` + path.Base(document) + `)\)\.\n$`).FindStringSubmatch(text)
+		if to == nil {
+			t.Errorf("%s does not lead on, or says more than that", document)
+		} else if moved, err := os.ReadFile(filepath.Join("docs", to[2])); err != nil || !strings.HasPrefix(string(moved), "# "+to[1]+"\n") {
+			t.Errorf("%s leads to %q, which is not there: %v", document, to[1], err)
+		}
+	}
+	if old != 20 {
+		t.Errorf("%d old addresses, want 20", old)
+	}
+}
+
+// What is in the repository names a page where it is.
+func TestNothingLinksToAnOldAddress(t *testing.T) {
+	address := regexp.MustCompile(`docs/([a-z-]+\.md)`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err == nil && d.IsDir() && d.Name() == ".git":
+			return filepath.SkipDir
+		case err != nil || d.IsDir() || d.Name() == "docs_test.go" || filepath.Ext(path) == ".png":
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, named := range address.FindAllStringSubmatch(string(text), -1) {
+			if named[1] != "README.md" {
+				t.Errorf("%s names %s, which has moved", path, named[0])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -256,6 +306,8 @@ func TestTheLinksOfTheDocumentsLeadSomewhere(t *testing.T) {
 				t.Errorf("%s: there is no %s", path, link)
 			} else if anchor != "" && filepath.Ext(to) == ".md" && !anchors[to][anchor] {
 				t.Errorf("%s: %s has no heading for #%s", path, to, anchor)
+			} else if filepath.Dir(to) == "docs" && filepath.Ext(to) == ".md" && filepath.Base(to) != "README.md" {
+				t.Errorf("%s: %s is an old address", path, link)
 			}
 		}
 	}
