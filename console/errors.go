@@ -177,7 +177,8 @@ func (c *console) retryFailedWith(ctx context.Context, r *http.Request) (outcome
 		return "", "", err
 	}
 	to = "errors/" + id
-	if span, err := spanOf(r, time.Now()); err == nil {
+	now, _ := c.clock.now() // the page that leads here has read it
+	if span, err := spanOf(r, now); err == nil {
 		to += "?" + span.Query()
 	}
 	runs, err := c.lastRuns(ctx)

@@ -16,6 +16,17 @@ type (
 		By  string
 		Yes bool
 	}
+	Invoice struct{ Number int64 }
+)
+
+var (
+	SendMail     = queue_job.Define[Invoice](801, "send-mail")
+	Archive      = queue_job.Define[Invoice](802, "archive")
+	Pay          = queue_job.Define[int64](803, "pay")
+	WriteInvoice = queue_job.Define[int64](804, "write-invoice")
+	Pack         = queue_job.Define[int64](805, "pack")
+	Ship         = queue_job.Define[int64](806, "ship")
+	Tell         = queue_job.Define[int64](807, "tell-support")
 )
 
 func charge(_ context.Context, _ int64, key string) (Receipt, error) { return Receipt(key), nil }
@@ -23,6 +34,8 @@ func charge(_ context.Context, _ int64, key string) (Receipt, error) { return Re
 func ship(context.Context, int64, Receipt) (string, error) { return "", nil }
 
 func reserve(context.Context, *sql.Tx, int64) (int, error) { return 1, nil }
+
+func write(context.Context, int64) (Invoice, error) { return Invoice{}, nil }
 
 func refund(context.Context, *queue_job.Job) error { return errors.New("nobody has answered") }
 
@@ -75,4 +88,29 @@ func Wait(ctx context.Context, job *queue_job.Job) error {
 func Decide(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, jobType int32) error {
 	err := jobs.Signal(ctx, tx, queue_job.Key(jobType, "order-4711"), "approval", Answer{By: "ann", Yes: true})
 	return err
+}
+
+// Follow has other jobs follow a run.
+func Follow(jobs *queue_job.Jobs, order int64) queue_job.Config {
+	return queue_job.Config{
+		HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+			invoice, err := write(ctx, order)
+			if err != nil {
+				return err
+			}
+			return jobs.Then(ctx, job, SendMail.New(invoice), Archive.New(invoice, queue_job.After(24*time.Hour)))
+		},
+	}
+}
+
+// AddOrder adds the flow of the page.
+func AddOrder(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, order int64) (queue_job.AddedFlow, error) {
+	f := queue_job.NewFlow("order", queue_job.FlowKey("4711"))
+	f.Job("pay", Pay.New(order))
+	f.Job("invoice", WriteInvoice.New(order)).After("pay")
+	f.Job("pack", Pack.New(order)).After("pay")
+	f.Job("ship", Ship.New(order)).After("invoice", "pack")
+	f.Job("tell support", Tell.New(order)).AfterEnd("pay")
+	added, err := jobs.AddFlow(ctx, tx, f)
+	return added, err
 }
