@@ -75,7 +75,7 @@ func openWith(t *testing.T, db queue_job.DB, codec queue_job.Codec) *queue_job.J
 var secretsOf = map[string]string{
 	"Add": "writes", "AddMany": "writes", "AddSeq": "writes", "AddUnique": "writes", "SetParams": "writes", "RetryWith": "writes", "Restore": "writes",
 	"PutSchedule": "writes", "RunSchedule": "writes", "Signal": "writes", "BackfillSchedule": "writes", "Schedules": "reads",
-	"AddFlow": "writes", "Flow": "reads", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
+	"AddFlow": "writes", "Then": "writes", "Flow": "reads", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
 	"PauseSchedule": "", "ResumeSchedule": "", "DeleteSchedule": "", "NextTimes": "",
 	"All": "reads", "Get": "reads", "Steps": "reads", "RunLogs": "reads", "List": "reads", "Wait": "reads", "Delete": "reads",
 	"Attempts": "", "Break": "", "Bury": "", "Cancel": "", "Counts": "", "DeleteJobs": "", "Drain": "", "Fleet": "", "HandOver": "", "Instances": "",
@@ -148,6 +148,7 @@ func noSecretIn(t *testing.T, d dbtest.Database) {
 // sealedStage is a Runner with a codec, and what it has seen.
 type sealedStage struct {
 	log     buffer
+	jobs    *queue_job.Jobs
 	app     *slog.Logger // of the application, which keeps secrets by itself
 	metrics *metrics.Metrics
 	wrong   atomic.Int64 // parameters or progress that are not what was stored
@@ -168,8 +169,11 @@ func (s *sealedStage) handle(ctx context.Context, job *queue_job.Job, l letter) 
 	if errStep != nil || sent != secret {
 		s.wrong.Add(1)
 	}
-	if l.Do == "fail" {
+	switch l.Do {
+	case "fail":
 		return queue_job.Fail(errors.New("no luck"))
+	case "is followed":
+		err = errors.Join(err, s.jobs.Then(ctx, job, queue_job.AddModelJob{JobType: 1, JobParams: letterTo("follows"), Key: "follows"}))
 	}
 	return err
 }
@@ -286,6 +290,15 @@ func addAsFlow(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
 	}
 }
 
+// addFollowed adds a job that another one follows.
+func addFollowed(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
+	t.Helper()
+	if _, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1, JobParams: letterTo("is followed")}); err != nil {
+		t.Fatal(err)
+	}
+	awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_key = 'follows' AND job_status = 1")
+}
+
 // addByScheduleRow has a schedule that is a row add jobs: at its time, now, and for times that have passed.
 func addByScheduleRow(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
 	t.Helper()
@@ -329,7 +342,8 @@ func TestWhatACodecHasEncodedIsInNoTableLogMetricPageOrArchiveAfterEveryVerb(t *
 			}
 		}
 		codec := codecOf(t, "key-1")
-		jobs, s := openWith(t, d.DB, codec), &sealedStage{}
+		jobs := openWith(t, d.DB, codec)
+		s := &sealedStage{jobs: jobs}
 		ctx := queue_job.WithActor(t.Context(), "anna", "an error")
 		s.start(t, d, codec)
 		failing, waiting, wrong, all := addSecrets(t, d, jobs)
@@ -372,6 +386,7 @@ func TestWhatACodecHasEncodedIsInNoTableLogMetricPageOrArchiveAfterEveryVerb(t *
 			t.Errorf("%+v, %v", steps, err)
 		}
 		addAsFlow(t, d, jobs)
+		addFollowed(t, d, jobs)
 		requireLogged(t, d, jobs, failing)
 		if list, err := jobs.List(ctx, d.DB, queue_job.Filter{Key: "order-2"}); err != nil || len(list) != 1 || list[0].Decode(&l) != nil || l.Do != "changed" {
 			t.Errorf("%+v, %v", list, err)

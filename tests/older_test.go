@@ -185,7 +185,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"Lines":              regexp.MustCompile(`^SELECT lock_name, term, told_at, state FROM async_job_now_tab`),
 	"WriteStats":         regexp.MustCompile(`^INSERT INTO async_job_stat_tab .* ON DUPLICATE KEY UPDATE`),
 	"EachStat":           regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab WHERE job_type IN`),
-	"Events":             regexp.MustCompile(`^SELECT \* FROM \(SELECT 1 AS part, lock_name AS subject, .* FROM async_job_lease_log_tab .* UNION ALL .* FROM async_job_act_tab`),
+	"Events":             regexp.MustCompile(`^SELECT \* FROM \(SELECT \S+ AS part, lock_name AS subject, .* FROM async_job_lease_log_tab .* UNION ALL .* FROM async_job_act_tab`),
 	"Stats":              regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* ORDER BY begins_at`),
 	"RollUp":             regexp.MustCompile(`^SELECT job_type, begins_at, lock_name, .* FROM async_job_stat_tab .* FOR UPDATE$`),
 	"DropStats":          regexp.MustCompile(`DELETE .* doomed FROM async_job_stat_tab AS doomed .* AND begins_at < \?$`),

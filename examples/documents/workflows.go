@@ -16,11 +16,10 @@ type (
 		By  string
 		Yes bool
 	}
-	Invoice struct{ Number int64 }
+	Invoice = Mail
 )
 
 var (
-	SendMail     = queue_job.Define[Invoice](801, "send-mail")
 	Archive      = queue_job.Define[Invoice](802, "archive")
 	Pay          = queue_job.Define[int64](803, "pay")
 	WriteInvoice = queue_job.Define[int64](804, "write-invoice")
