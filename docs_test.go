@@ -186,11 +186,8 @@ func withoutIndents(code string) string {
 // A newcomer reads it to its end. What is no line to read: blank ones, fences, brackets alone.
 func TestTheReadmesAreShortAndShowTheSame(t *testing.T) {
 	documents := documents(t)
-	code := func(name string) (blocks []string) {
-		for _, block := range regexp.MustCompile("(?s)```\\w+\n.*?```").FindAllString(documents[name], -1) {
-			blocks = append(blocks, block)
-		}
-		return blocks
+	code := func(name string) []string {
+		return regexp.MustCompile("(?s)```\\w+\n.*?```").FindAllString(documents[name], -1)
 	}
 	english, chinese := code("README.md"), code("README.zh-CN.md")
 	if !slices.Equal(english, chinese) || len(english) < 9 {

@@ -27,12 +27,14 @@ func follower(of *queue_job.Job) queue_job.AddModelJob {
 	return queue_job.AddModelJob{JobType: 2, JobParams: fmt.Sprintf("after %d", of.Id)}
 }
 
+type traceKey struct{}
+
 func TestJobsThatFollowAreAddedOnceWithTheSuccessOfTheirRun(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
 		codec := codecOf(t, "key")
 		jobs, err := queue_job.Open(d.DB, queue_job.WithCodec(codec), queue_job.OnAdd(func(ctx context.Context, job *queue_job.AddModelJob) error {
-			job.Meta["trace"] = fmt.Sprint(ctx.Value("trace"))
+			job.Meta["trace"] = fmt.Sprint(ctx.Value(traceKey{}))
 			return nil
 		}))
 		if err != nil {
@@ -47,7 +49,7 @@ func TestJobsThatFollowAreAddedOnceWithTheSuccessOfTheirRun(t *testing.T) {
 					heard <- job.JobParams + job.Meta["trace"] + job.Key
 					return nil
 				}
-				ctx = context.WithValue(ctx, "trace", job.Attempt)
+				ctx = context.WithValue(ctx, traceKey{}, job.Attempt)
 				first, second := follower(job), follower(job).With(queue_job.After(time.Hour))
 				err := errors.Join(jobs.Then(ctx, job, first.With(queue_job.WithKey("order"))), jobs.Then(ctx, job, second, second))
 				if n := number(t, d.DB, followers); n != 0 || err != nil {

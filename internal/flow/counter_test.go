@@ -152,19 +152,19 @@ func TestWhatSomebodyHasLockedForAMomentIsCountedSoon(t *testing.T) {
 	}
 }
 
-// refusal is an answer of SQLite.
-var refusal = errors.New("constraint failed: not this type (1811)")
+// errRefused is an answer of SQLite.
+var errRefused = errors.New("constraint failed: not this type (1811)")
 
 func TestABirthThatIsRefusedIsNotedAndHoldsUpNoOther(t *testing.T) {
 	bad := store.NodeID(3, 2)
 	at := tables{fails: func(_ []uint64, bears int) error {
 		if bears > 0 {
-			return refusal
+			return errRefused
 		}
 		return nil
 	}, bears: func(nodes []uint64) error {
 		if slices.Contains(nodes, bad) {
-			return refusal
+			return errRefused
 		}
 		return nil
 	}}
