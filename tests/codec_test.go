@@ -437,7 +437,7 @@ func requireLogged(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs, id uin
 func noSecretOnPages(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs, waiting, failing, failed uint64) {
 	t.Helper()
 	b := browse(t, console.Handler(jobs))
-	for _, path := range []string{"/", "/jobs", "/acts", "/errors", "/types/1", "/schedules", "/health", "/leases", fmt.Sprint("/jobs/", waiting),
+	for _, path := range []string{"/", "/jobs", "/audit", "/errors", "/queues/1", "/schedules", "/health", "/leases", fmt.Sprint("/jobs/", waiting),
 		fmt.Sprint("/jobs/", failing), fmt.Sprint("/jobs/", failed), "/jobs?key=order-2&type=1"} {
 		if page := b.get(path, http.StatusOK); hasSecret(page) {
 			t.Errorf("%s has it: %s", path, page)

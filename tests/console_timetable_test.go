@@ -129,7 +129,7 @@ func TestWhoMayOnlyLookChangesNoScheduleAndSeesThoseOfTheirTypes(t *testing.T) {
 				t.Fatal(paused, err)
 			}
 		}
-		if page := b.get("/acts", http.StatusOK); !strings.Contains(page, "n002") || strings.Contains(page, "n003") {
+		if page := b.get("/audit", http.StatusOK); !strings.Contains(page, "n002") || strings.Contains(page, "n003") {
 			t.Errorf("what people did: %s", page)
 		}
 	})

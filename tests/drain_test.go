@@ -146,7 +146,7 @@ func TestADrainThatCannotBeSaysWhy(t *testing.T) {
 		}
 		expect(two, time.Hour, "no other instance of service", "Undrain another")
 		b := browse(t, console.Handler(jobs))
-		if page := b.get("/instances", http.StatusOK); !strings.Contains(page, "drained until") || !strings.Contains(page, "Undrain") {
+		if page := b.get("/workers", http.StatusOK); !strings.Contains(page, "drained until") || !strings.Contains(page, "Undrain") {
 			t.Errorf("the console does not say so: %s", page)
 		}
 		if was, err := jobs.Undrain(ctx, d.DB, one); err != nil || !was {

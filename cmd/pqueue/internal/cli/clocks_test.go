@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +61,8 @@ type told struct {
 }
 
 var (
-	times = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?|\b\d\d:\d\d( UTC)?<|\b\d+(\.\d+)?(d|h|ms|m|s)( ?\d+(\.\d+)?(h|ms|m|s))*\b`)
+	times  = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?|\b\d\d:\d\d( UTC)?<|\b\d+(\.\d+)?(d|h|ms|m|s)( ?\d+(\.\d+)?(h|ms|m|s))*\b`)
+	places = regexp.MustCompile(`\bx[12]="(\d+(?:\.\d+)?)%"`) // of marks in a chart
 	// The space between two columns of a table is as wide as the spans in them leave it.
 	columns = regexp.MustCompile(` {2,}`)
 	parts   = regexp.MustCompile(`(\d+(?:\.\d+)?)(d|h|ms|m|s)`)
@@ -72,6 +74,11 @@ var (
 // toldBy reads a text. Commands show times where the reader is: all of them lie as many hours further off.
 func toldBy(text string, now time.Time) (t told) {
 	text = varies.ReplaceAllString(text, "")
+	for _, part := range places.FindAllStringSubmatch(text, -1) { // as if the chart were a day long, and mostly it is shorter
+		percent, _ := strconv.ParseFloat(part[1], 64)
+		t.times = append(t.times, time.Duration(percent/100*float64(day)))
+	}
+	text = places.ReplaceAllString(text, "@")
 	at := 0
 	for _, found := range times.FindAllStringIndex(text, -1) {
 		one := text[found[0]:found[1]]
@@ -206,8 +213,8 @@ func TestTheClockOfThisMachineChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			handler := console.Handler(jobs, console.WithSchedules(func(text string) (queue_job.Schedule, error) { return everyHalfHour{}, nil }))
-			for _, page := range []string{"/", "/types/7", "/types/9", "/types/9/what-if", "/jobs", "/jobs?status=init", "/jobs/1", "/jobs/4", "/errors", "/leases", "/instances",
-				"/schedules", "/health", "/retention", "/acts", "/operations/1", "/operations/new?verb=cancel&type=7"} {
+			for _, page := range []string{"/", "/queues/7", "/queues/9", "/queues/9/simulate", "/jobs", "/jobs?status=init", "/jobs/1", "/jobs/4", "/errors", "/leases", "/workers",
+				"/schedules", "/health", "/retention", "/audit", "/operations/1", "/operations/new?verb=cancel&type=7"} {
 				w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, page, nil)
 				r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 				shows := handler

@@ -165,7 +165,7 @@ func TestALoginWorksBehindAProxyThatTakesAPrefixAway(t *testing.T) {
 		return page(client.PostForm(address.String(), fill))
 	}
 
-	for _, deep := range []string{fmt.Sprint("/jobs/", id), "/types/7/what-if?last=30h", "/jobs?type=7", "/"} {
+	for _, deep := range []string{fmt.Sprint("/jobs/", id), "/queues/7/simulate?last=30h", "/jobs?type=7", "/"} {
 		asked := proxy.URL + "/tools/queue" + deep
 		at, text := page(client.Get(asked))
 		kept := regexp.MustCompile(`name="to" value="([^"]*)"`).FindStringSubmatch(text)
