@@ -358,7 +358,7 @@ func nodesOf(t *testing.T, st *record.Store, flow uint64) (ids []uint64) {
 	return ids
 }
 
-// countAll counts the ends of nodes, until nobody has locked any.
+// countAll counts the ends of nodes, until nobody has locked any, and adds the jobs of those that are ready.
 func countAll(t *testing.T, st *record.Store, nodes []uint64) {
 	t.Helper()
 	for busy := true; busy; {
@@ -367,6 +367,9 @@ func countAll(t *testing.T, st *record.Store, nodes []uint64) {
 			t.Fatal(err)
 		}
 		busy = len(c.Busy) > 0
+	}
+	if _, err := st.BearNodes(t.Context(), nodes); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -878,6 +881,7 @@ func TestCountersMeetAtOneNodeUnderEveryIsolation(t *testing.T) {
 			})
 		}
 		all.Wait()
+		countAll(t, storeOf(t, d.DB), nodes) // adds the last one, if it was locked for a moment
 		if n := number(t, d.DB, allJobs); n != wide+2 {
 			t.Errorf("%d jobs, want %d", n, wide+2)
 		}

@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 const (
 	ParamsMax      = paramsMax
@@ -24,7 +27,7 @@ func CountRows(s *Store, ctx context.Context, node uint64) {
 func BearRows(s *Store, ctx context.Context, node uint64, job NewJob) {
 	_, _ = s.holdOpen(ctx, []locked{{id: node}})
 	_ = s.setNodes(ctx, "state = 5", []uint64{node})
-	_ = s.insertBorn(ctx, []uint64{node}, []NewJob{job})
+	_ = (&Store{s.ByClock(func() time.Time { return time.Unix(1_700_000_000, 0) })}).insertBorn(ctx, []uint64{node}, []NewJob{job})
 }
 
 // DeleteFlowRows sends what DeleteFlows sends about a flow.
