@@ -41,6 +41,16 @@ WHERE id > 0
 ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
 
+-- AddFlow
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
+VALUES (?, ?, ?, 2, UNIX_TIMESTAMP()); -- with "order", "4711", "4711"
+SELECT *
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE kind = ?
+    AND open_key = ? LOCK IN SHARE MODE) AS latest
+FOR UPDATE; -- with "order", "4711"
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
@@ -133,6 +143,10 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AddNodes
+INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
+VALUES (393217, ?, 2, 0, ?, NULL, ?, 7, 1000), (393218, ?, 0, 1, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", ""
+
 -- AddScheduled
 SELECT *
 FROM (SELECT (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) AS now
@@ -174,6 +188,14 @@ WHERE id = 3
   AND worker = ?
   AND reached = 0; -- with "me"
 
+-- AnyFlow
+SELECT *
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE state = 0
+  LIMIT 1) AS latest
+FOR UPDATE;
+
 -- AnySchedule
 SELECT *
 FROM (SELECT revision
@@ -186,6 +208,34 @@ SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
 WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
+
+-- BearNodes
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217)
+  AND state = 1
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+
+-- BearNodes, rows
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+  AND state = 0
+ORDER BY id LOCK IN SHARE MODE;
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = 5
+WHERE id IN (393217);
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
+
+-- BearNow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217)
+  AND state = 1
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 
 -- Beat
 /*M!
@@ -284,6 +334,12 @@ UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET job_status = 5, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- CancelFlow
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = 2, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+WHERE id = 3
+  AND state = 0;
 
 -- ClaimOperation
 UPDATE async_job_act_tab FORCE INDEX (PRIMARY)
@@ -417,6 +473,47 @@ FROM (SELECT *
       AND (CASE WHEN COALESCE(start_time, 0) > 0 THEN COALESCE(start_time, 0) ELSE create_time END) < 1000
     LIMIT 100) AS part) AS due;
 
+-- CountEnds
+SELECT *
+FROM (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS followers, COALESCE(n.enders, '') AS enders, COALESCE(j.result, '') AS result
+  FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id IN (393217,393218)
+    AND n.state = 2
+    AND (j.job_status = 1 OR n.counted = 0
+      AND j.job_status IN (2, 5)
+      AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))) AS latest
+FOR UPDATE;
+
+-- CountEnds, rows
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217,393218,393219)
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = 3
+WHERE id IN (393217);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET counted = 2
+WHERE id IN (393218);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET result = CASE id WHEN 393217 THEN ? END
+WHERE id IN (393217); -- with "42"
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = waits - 1
+WHERE id IN (393219);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = 0, state = 1
+WHERE id IN (393218);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = 0, state = 3
+WHERE id IN (393220);
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+WHERE id = 3
+  AND state = 0;
+
 -- CountLate
 SELECT part, job_type, COUNT(*)
 FROM (SELECT *
@@ -504,6 +601,24 @@ SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) *
 FROM async_job_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (1, 2, 5);
+
+-- DeleteFlows
+SELECT *
+FROM (SELECT id, nodes
+  FROM async_job_flow_tab
+  WHERE state IN (1, 2)
+    AND ended_at < 1000
+  ORDER BY id
+  LIMIT 100) AS latest
+FOR UPDATE;
+
+-- DeleteFlows, rows
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
+FROM async_job_flow_tab AS doomed FORCE INDEX (PRIMARY)
+WHERE id = 3
+  AND state <> 0
+  AND ended_at < 1000;
 
 -- DeleteOld
 /*M!
@@ -778,6 +893,23 @@ FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_un
   UNION ALL SELECT '', 'now', 0, 0, 0, (UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, UNIX_TIMESTAMP()) AS latest
 FOR UPDATE;
+
+-- Flows
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id < 9
+  AND kind = ?
+  AND flow_key = ?
+  AND state = 0
+ORDER BY id DESC
+LIMIT 100; -- with "order", "4711"
+
+-- Flows, by id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id IN (1,2)
+ORDER BY id DESC
+LIMIT 100;
 
 -- ForgetSteps
 /*M!
@@ -1093,6 +1225,24 @@ WHERE id > 0
 ORDER BY id
 LIMIT 10;
 
+-- LiveJobs
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id > 393217
+  AND id <= 393218
+  AND state IN (2, 1, 2)
+ORDER BY id
+LIMIT 1000;
+
+-- LiveJobs, held
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393216,393217,393218)
+  AND id > 393215
+  AND state IN (0, 1, 2)
+ORDER BY id
+LIMIT 1000 LOCK IN SHARE MODE;
+
 -- LockMatching
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -1143,6 +1293,34 @@ SELECT *
 FROM (SELECT id
   FROM async_job_tab
   WHERE id = 0) AS latest
+FOR UPDATE;
+
+-- LookAtNodes
+SELECT *
+FROM (SELECT 0 AS part, id, 1 AS jobs
+  FROM (SELECT id
+    FROM async_job_node_tab
+    WHERE state = 1
+    ORDER BY id
+    LIMIT 500) AS ready
+  UNION ALL SELECT 1, n.id, 1
+  FROM (SELECT id, job_id, born, counted
+    FROM async_job_node_tab
+    WHERE state = 2
+      AND job_id > 5
+    ORDER BY job_id
+    LIMIT 1000) AS n JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE (j.job_status = 1 OR n.counted = 0
+      AND j.job_status IN (2, 5)
+      AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))
+  UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
+  FROM (SELECT job_id
+    FROM async_job_node_tab
+    WHERE state = 2
+      AND job_id > 5
+    ORDER BY job_id
+    LIMIT 1000) AS page) AS latest
 FOR UPDATE;
 
 -- MakeClosed
@@ -1281,6 +1459,23 @@ FROM (SELECT id
   ORDER BY id + 0
   LIMIT 100) AS latest
 FOR UPDATE; -- with "order 4711"
+
+-- NodesNamed
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND (n.id IN (393217) OR n.name = ?)
+ORDER BY n.id; -- with "pay"
+
+-- NodesOf
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+ORDER BY n.id;
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
@@ -1459,6 +1654,12 @@ WHERE id = 1
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- RefuseNode
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = 4, problem = ?
+WHERE id = 393217
+  AND state = 1; -- with "not this type"
+
 -- ReleaseLease
 /*M!
 SET STATEMENT time_zone='+00:00', sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_safe_updates=0) */ (SELECT lock_name AS unlocked
@@ -1480,6 +1681,14 @@ UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
 SET name = ?
 WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
+
+-- ReopenFlow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393216,393217,393218)
+  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+ORDER BY id
+FOR UPDATE;
 
 -- ReplaceWaiting
 SELECT id

@@ -40,6 +40,18 @@ WHERE id > 0
 ORDER BY id DESC
 LIMIT $10; -- with 4, 4, "4", "4,%", "%,4", "%,4,%", "mary", 3, 9, 100
 
+-- AddFlow
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
+VALUES ($1, $2, $3, $4, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+ON CONFLICT DO NOTHING
+RETURNING id; -- with "order", "4711", "4711", 2
+WITH latest AS (SELECT id
+  FROM async_job_flow_tab
+  WHERE kind = $1
+    AND open_key = $2) SELECT *
+FROM latest
+FOR UPDATE; -- with "order", "4711"
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES ($1, $2, 0, $3, $4, $5)
@@ -121,6 +133,10 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) + CAST(CAST($3 AS bigint) AS bigint) * 1000 + 999999) / 1000000, $4, $5, 0, $6, 7, 3, $7, $8)
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AddNodes
+INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
+VALUES ($1, $2, 2, $3, $4, NULL, $5, $6, $7), ($8, $9, 0, $10, NULL, NULL, NULL, NULL, $11); -- with 60001, "pay", 0, "1-3,5", "{\"type\":7,\"params\":\"{}\"}", 7, 1000, 60002, "", 1, 0
+
 -- AddScheduled
 INSERT INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, NULLIF($2, ''), 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3, 7
 FROM async_job_type_tab
@@ -153,6 +169,14 @@ WHERE id = 3
   AND worker = $1
   AND reached = 0; -- with "me"
 
+-- AnyFlow
+WITH latest AS (SELECT id
+  FROM async_job_flow_tab
+  WHERE state = 0
+  LIMIT 1) SELECT *
+FROM latest
+FOR UPDATE;
+
 -- AnySchedule
 WITH latest AS (SELECT revision
   FROM async_job_schedule_tab
@@ -165,6 +189,37 @@ SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
 WHERE job_id = ANY(CAST($1 AS bigint[]))
 ORDER BY job_id, attempt, term; -- with "{1,2}"
+
+-- BearNodes
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND state = 1
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{393217}"
+
+-- BearNodes, rows
+SELECT id
+FROM async_job_flow_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND state = 0
+ORDER BY id FOR SHARE; -- with "{3}"
+UPDATE async_job_node_tab
+SET state = 5
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group) SELECT params, type, 0, CASE WHEN delay = 0 THEN start ELSE (1700000000000000 + CAST(delay AS bigint) * 1000 + 999999) / 1000000 END, made, made, priority, NULLIF(key, ''), NULL, NULLIF(most, -2), NULLIF(meta, ''), NULLIF(grouping, '')
+FROM (SELECT CAST($1 AS bigint) AS made) AS moment, unnest(CAST($2 AS text[]), CAST($3 AS int[]), CAST($4 AS bigint[]), CAST($5 AS bigint[]), CAST($6 AS smallint[]), CAST($7 AS text[]), CAST($8 AS int[]), CAST($9 AS text[]), CAST($10 AS text[])) WITH ORDINALITY AS job (params, type, start, delay, priority, key, most, meta, grouping, n)
+ORDER BY n
+RETURNING id; -- with 1700000000, "{\"{}\"}", "{7}", "{0}", "{0}", "{0}", "{\"\"}", "{-2}", "{\"\"}", "{\"\"}"
+
+-- BearNow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND state = 1
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{393217}"
 
 -- Beat
 UPDATE shedlock_tab
@@ -259,6 +314,12 @@ UPDATE async_job_tab
 SET job_status = 5, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
+
+-- CancelFlow
+UPDATE async_job_flow_tab
+SET state = 2, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL
+WHERE id = $1
+  AND state = 0; -- with 3
 
 -- ClaimOperation
 UPDATE async_job_act_tab
@@ -392,6 +453,47 @@ FROM (SELECT *
     ORDER BY job_status, priority, start_time, id
     LIMIT 100) AS part) AS due;
 
+-- CountEnds
+WITH latest AS (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS followers, COALESCE(n.enders, '') AS enders, COALESCE(j.result, '') AS result
+  FROM async_job_node_tab AS n  JOIN async_job_tab AS j  ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id = ANY(CAST($1 AS bigint[]))
+    AND n.state = 2
+    AND (j.job_status = 1 OR n.counted = 0
+      AND j.job_status IN (2, 5)
+      AND (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10))) SELECT *
+FROM latest
+FOR UPDATE; -- with "{393217,393218}"
+
+-- CountEnds, rows
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{393217,393218,393219}"
+UPDATE async_job_node_tab
+SET state = 3
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
+UPDATE async_job_node_tab
+SET counted = 2
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393218}"
+UPDATE async_job_node_tab
+SET result = CASE id WHEN $1 THEN $2 END
+WHERE id = ANY(CAST($3 AS bigint[])); -- with 60001, "42", "{393217}"
+UPDATE async_job_node_tab
+SET waits = waits - 1
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393219}"
+UPDATE async_job_node_tab
+SET waits = 0, state = 1
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393218}"
+UPDATE async_job_node_tab
+SET waits = 0, state = 3
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393220}"
+UPDATE async_job_flow_tab
+SET state = 1, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL
+WHERE id = $1
+  AND state = 0; -- with 3
+
 -- CountLate
 SELECT part, job_type, COUNT(*)
 FROM (SELECT *
@@ -478,6 +580,23 @@ DELETE
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (1, 2, 5); -- with "{1,2}"
+
+-- DeleteFlows
+WITH latest AS (SELECT id, nodes
+  FROM async_job_flow_tab
+  WHERE state IN (1, 2)
+    AND ended_at < $1
+  ORDER BY id
+  LIMIT $2) SELECT *
+FROM latest
+FOR UPDATE; -- with 1000, 100
+
+-- DeleteFlows, rows
+DELETE
+FROM async_job_flow_tab
+WHERE id = 3
+  AND state <> 0
+  AND ended_at < 1000;
 
 -- DeleteOld
 DELETE
@@ -748,6 +867,23 @@ WITH latest AS (SELECT lock_name, locked_by, term, running, layout, CAST(EXTRACT
   UNION ALL SELECT '', 'now, of leases', 0, 0, 0, CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS numeric)) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- Flows
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id < $1
+  AND kind = $2
+  AND flow_key = $3
+  AND state = 0
+ORDER BY id DESC
+LIMIT $4; -- with 9, "order", "4711", 100
+
+-- Flows, by id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id DESC
+LIMIT $2; -- with "{1,2}", 100
 
 -- ForgetSteps
 DELETE
@@ -1032,6 +1168,24 @@ WHERE id > $1
 ORDER BY id
 LIMIT $3; -- with 0, 9, 10
 
+-- LiveJobs
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab
+WHERE id > $1
+  AND id <= $2
+  AND state IN (2, 1, 2)
+ORDER BY id
+LIMIT $3; -- with 60001, 60002, 1000
+
+-- LiveJobs, held
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND id > $2
+  AND state IN (0, 1, 2)
+ORDER BY id
+LIMIT $3 FOR SHARE; -- with "{393216,393217,393218}", 5ffff, 1000
+
 -- LockMatching
 SELECT id
 FROM async_job_tab
@@ -1084,6 +1238,34 @@ WITH latest AS (SELECT id
   WHERE id = 0) SELECT *
 FROM latest
 FOR UPDATE;
+
+-- LookAtNodes
+WITH latest AS (SELECT 0 AS part, id, 1 AS jobs
+  FROM (SELECT id
+    FROM async_job_node_tab
+    WHERE state = 1
+    ORDER BY id
+    LIMIT 500) AS ready
+  UNION ALL SELECT 1, n.id, 1
+  FROM (SELECT id, job_id, born, counted
+    FROM async_job_node_tab
+    WHERE state = 2
+      AND job_id > $1
+    ORDER BY job_id
+    LIMIT $2) AS n JOIN async_job_tab AS j  ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE (j.job_status = 1 OR n.counted = 0
+      AND j.job_status IN (2, 5)
+      AND (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10))
+  UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
+  FROM (SELECT job_id
+    FROM async_job_node_tab
+    WHERE state = 2
+      AND job_id > $3
+    ORDER BY job_id
+    LIMIT $4) AS page) SELECT *
+FROM latest
+FOR UPDATE; -- with 5, 1000, 5, 1000
 
 -- MakeClosed
 INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
@@ -1215,6 +1397,23 @@ WITH latest AS (SELECT id
   LIMIT $4) SELECT *
 FROM latest
 FOR UPDATE; -- with 3, 9, "order 4711", 100
+
+-- NodesNamed
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= $1
+  AND n.id < $2
+  AND (n.id = ANY(CAST($3 AS bigint[])) OR n.name = $4)
+ORDER BY n.id; -- with 60000, 80000, "{393217}", "pay"
+
+-- NodesOf
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= $1
+  AND n.id < $2
+ORDER BY n.id; -- with 60000, 80000
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
@@ -1397,6 +1596,12 @@ WITH ours AS (UPDATE async_job_tab
 FROM ours
 ON CONFLICT DO NOTHING; -- with 1, 9, 2, "charge", 2, 9, 1700000000000, "\"x\""
 
+-- RefuseNode
+UPDATE async_job_node_tab
+SET state = 4, problem = $1
+WHERE id = $2
+  AND state = 1; -- with "not this type", 60001
+
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = to_timestamp(GREATEST(EXTRACT(EPOCH FROM clock_timestamp()), LEAST(EXTRACT(EPOCH FROM clock_timestamp()), EXTRACT(EPOCH FROM locked_at)) + 61))
@@ -1417,6 +1622,14 @@ UPDATE async_job_type_tab
 SET name = $1
 WHERE job_type = 7
   AND name = $2; -- with "letter", "mail"
+
+-- ReopenFlow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+ORDER BY id
+FOR UPDATE; -- with "{393216,393217,393218}"
 
 -- ReplaceWaiting
 SELECT id

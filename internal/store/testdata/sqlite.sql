@@ -40,6 +40,14 @@ WHERE id > 0
 ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
 
+-- AddFlow
+INSERT OR IGNORE INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
+VALUES (?, ?, ?, 2, unixepoch()); -- with "order", "4711", "4711"
+SELECT id
+FROM async_job_flow_tab
+WHERE kind = ?
+  AND open_key = ?; -- with "order", "4711"
+
 -- AddJob
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
 VALUES (?, ?, 0, ?, ?, ?); -- with "{}", 7, 0, 1700000000, 1700000000
@@ -94,6 +102,10 @@ VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(150
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AddNodes
+INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
+VALUES (393217, ?, 2, 0, ?, NULL, ?, 7, 1000), (393218, ?, 0, 1, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", ""
+
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, NULLIF(?, ''), 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
 FROM async_job_type_tab
@@ -120,6 +132,12 @@ WHERE id = 3
   AND worker = ?
   AND reached = 0; -- with "me"
 
+-- AnyFlow
+SELECT id
+FROM async_job_flow_tab
+WHERE state = 0
+LIMIT 1;
+
 -- AnySchedule
 SELECT revision
 FROM async_job_schedule_tab
@@ -130,6 +148,32 @@ SELECT job_id, attempt, term, outcome, error, started, finished, instance
 FROM async_job_log_tab
 WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
+
+-- BearNodes
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393217 AND 393217
+  AND state = 1
+ORDER BY id;
+
+-- BearNodes, rows
+SELECT id
+FROM async_job_flow_tab NOT INDEXED
+WHERE id BETWEEN 3 AND 3
+  AND state = 0
+ORDER BY id;
+UPDATE async_job_node_tab NOT INDEXED
+SET state = 5
+WHERE id BETWEEN 393217 AND 393217;
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
+
+-- BearNow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393217 AND 393217
+  AND state = 1
+ORDER BY id;
 
 -- Beat
 UPDATE shedlock_tab
@@ -212,6 +256,12 @@ UPDATE async_job_tab NOT INDEXED
 SET job_status = 5, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- CancelFlow
+UPDATE async_job_flow_tab NOT INDEXED
+SET state = 2, ended_at = unixepoch(), open_key = NULL
+WHERE id = 3
+  AND state = 0;
 
 -- ClaimOperation
 UPDATE async_job_act_tab NOT INDEXED
@@ -331,6 +381,44 @@ FROM (SELECT *
       AND (CASE WHEN CAST(COALESCE(start_time, 0) AS INTEGER) > 0 THEN CAST(COALESCE(start_time, 0) AS INTEGER) ELSE CAST(create_time AS INTEGER) END) < 1000
     LIMIT 100) AS part) AS due;
 
+-- CountEnds
+SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS followers, COALESCE(n.enders, '') AS enders, COALESCE(j.result, '') AS result
+FROM async_job_node_tab AS n NOT INDEXED JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id IN (393217,393218)
+  AND n.state = 2
+  AND (j.job_status = 1 OR n.counted = 0
+    AND j.job_status IN (2, 5)
+    AND (j.term = 0 OR j.update_time <= unixepoch() - 10));
+
+-- CountEnds, rows
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393217 AND 393219
+ORDER BY id;
+UPDATE async_job_node_tab NOT INDEXED
+SET state = 3
+WHERE id BETWEEN 393217 AND 393217;
+UPDATE async_job_node_tab NOT INDEXED
+SET counted = 2
+WHERE id BETWEEN 393218 AND 393218;
+UPDATE async_job_node_tab NOT INDEXED
+SET result = CASE id WHEN 393217 THEN ? END
+WHERE id BETWEEN 393217 AND 393217; -- with "42"
+UPDATE async_job_node_tab NOT INDEXED
+SET waits = waits - 1
+WHERE id BETWEEN 393219 AND 393219;
+UPDATE async_job_node_tab NOT INDEXED
+SET waits = 0, state = 1
+WHERE id BETWEEN 393218 AND 393218;
+UPDATE async_job_node_tab NOT INDEXED
+SET waits = 0, state = 3
+WHERE id BETWEEN 393220 AND 393220;
+UPDATE async_job_flow_tab NOT INDEXED
+SET state = 1, ended_at = unixepoch(), open_key = NULL
+WHERE id = 3
+  AND state = 0;
+
 -- CountLate
 SELECT part, job_type, COUNT(*)
 FROM (SELECT *
@@ -417,6 +505,21 @@ DELETE
 FROM async_job_tab
 WHERE id BETWEEN 1 AND 2
   AND job_status IN (1, 2, 5);
+
+-- DeleteFlows
+SELECT id, nodes
+FROM async_job_flow_tab
+WHERE state IN (1, 2)
+  AND ended_at < 1000
+ORDER BY id
+LIMIT 100;
+
+-- DeleteFlows, rows
+DELETE
+FROM async_job_flow_tab
+WHERE id = 3
+  AND state <> 0
+  AND ended_at < 1000;
 
 -- DeleteOld
 DELETE
@@ -672,6 +775,23 @@ WHERE job_type IN (SELECT job_type
   WHERE rate IS NOT NULL)
 UNION ALL SELECT '', 'now', 0, 0, 0, CAST(unixepoch('subsec') * 1000000 AS INTEGER)
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
+
+-- Flows
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id < 9
+  AND kind = ?
+  AND flow_key = ?
+  AND state = 0
+ORDER BY id DESC
+LIMIT 100; -- with "order", "4711"
+
+-- Flows, by id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE id BETWEEN 1 AND 2
+ORDER BY id DESC
+LIMIT 100;
 
 -- ForgetSteps
 DELETE
@@ -942,6 +1062,24 @@ WHERE id > 0
 ORDER BY id
 LIMIT 10;
 
+-- LiveJobs
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab NOT INDEXED
+WHERE id > 393217
+  AND id <= 393218
+  AND state IN (2, 1, 2)
+ORDER BY id
+LIMIT 1000;
+
+-- LiveJobs, held
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393216 AND 393218
+  AND id > 393215
+  AND state IN (0, 1, 2)
+ORDER BY id
+LIMIT 1000;
+
 -- LockMatching
 SELECT id
 FROM async_job_tab NOT INDEXED
@@ -987,6 +1125,32 @@ WHERE id BETWEEN 1 AND 2
 SELECT id
 FROM async_job_tab
 WHERE id = 0;
+
+-- LookAtNodes
+SELECT 0 AS part, id, 1 AS jobs
+FROM (SELECT id
+  FROM async_job_node_tab
+  WHERE state = 1
+  ORDER BY id
+  LIMIT 500) AS ready
+UNION ALL SELECT 1, n.id, 1
+FROM (SELECT id, job_id, born, counted
+  FROM async_job_node_tab
+  WHERE state = 2
+    AND job_id > 5
+  ORDER BY job_id
+  LIMIT 1000) AS n JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE (j.job_status = 1 OR n.counted = 0
+    AND j.job_status IN (2, 5)
+    AND (j.term = 0 OR j.update_time <= unixepoch() - 10))
+UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
+FROM (SELECT job_id
+  FROM async_job_node_tab
+  WHERE state = 2
+    AND job_id > 5
+  ORDER BY job_id
+  LIMIT 1000) AS page;
 
 -- MakeClosed
 INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
@@ -1102,6 +1266,23 @@ WHERE id > 3
   AND job_key = ?
 ORDER BY id + 0
 LIMIT 100; -- with "order 4711"
+
+-- NodesNamed
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND (n.id IN (393217) OR n.name = ?)
+ORDER BY n.id; -- with "pay"
+
+-- NodesOf
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+ORDER BY n.id;
 
 -- NoteAct
 INSERT INTO async_job_act_tab (acted_at, actor, verb, why, job_type, jobs, first_job, last_job, detail, operation, state, last_id, changed)
@@ -1292,6 +1473,12 @@ WHERE id = 1
   AND attempts = 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
+-- RefuseNode
+UPDATE async_job_node_tab NOT INDEXED
+SET state = 4, problem = ?
+WHERE id = 393217
+  AND state = 1; -- with "not this type"
+
 -- ReleaseLease
 UPDATE shedlock_tab
 SET lock_until = datetime(MAX(unixepoch(), MIN(unixepoch(), unixepoch(locked_at)) + 61), 'unixepoch')
@@ -1307,6 +1494,13 @@ UPDATE async_job_type_tab NOT INDEXED
 SET name = ?
 WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
+
+-- ReopenFlow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393216 AND 393218
+  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+ORDER BY id;
 
 -- ReplaceWaiting
 SELECT id

@@ -7,6 +7,15 @@ SET lock_until = FROM_UNIXTIME(UNIX_TIMESTAMP())
 WHERE lock_name IN (?, ?)
   AND locked_by = ?; -- with "a", "b", "me"
 
+-- AddFlow
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
+VALUES (?, ?, ?, 2, UNIX_TIMESTAMP()); -- with "order", "4711", "4711"
+SELECT id
+FROM async_job_flow_tab
+WHERE kind = ?
+  AND open_key = ?
+FOR UPDATE; -- with "order", "4711"
+
 -- AddJobsUnlessThere
 SELECT job_key, id, CASE WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
   AND term = 0 THEN 0 WHEN (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)) THEN 2 ELSE 1 END AS stage
@@ -99,10 +108,45 @@ FOR UPDATE; -- with "a", 7
 INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time, priority, job_key, unique_in, max_retries, meta, job_group)
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
+-- AnyFlow
+SELECT id
+FROM async_job_flow_tab
+WHERE state = 0
+LIMIT 1;
+
 -- AnySchedule
 SELECT revision
 FROM async_job_schedule_tab
 LIMIT 1;
+
+-- BearNodes
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217)
+  AND state = 1
+ORDER BY id
+FOR UPDATE;
+
+-- BearNodes, rows
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+  AND state = 0
+ORDER BY id
+FOR UPDATE;
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = 5
+WHERE id IN (393217);
+INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time, update_time)
+VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
+
+-- BearNow
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217)
+  AND state = 1
+ORDER BY id
+FOR UPDATE;
 
 -- Beat
 UPDATE shedlock_tab FORCE INDEX (PRIMARY)
@@ -201,6 +245,53 @@ UPDATE shedlock_tab FORCE INDEX (PRIMARY)
 SET locked_by = CASE lock_name WHEN ? THEN ? WHEN ? THEN ? ELSE locked_by END, running = CASE lock_name WHEN ? THEN 3 WHEN ? THEN 1 ELSE running END, term = CASE lock_name WHEN ? THEN 9 WHEN ? THEN 8 ELSE term END, layout = CASE lock_name WHEN ? THEN 1 WHEN ? THEN 1028 ELSE layout END, locked_at = FROM_UNIXTIME(UNIX_TIMESTAMP()), lock_until = FROM_UNIXTIME(CASE lock_name WHEN ? THEN 1700000000.000000 WHEN ? THEN 1700000001.500000 ELSE 0 END)
 WHERE lock_name IN (?, ?)
   AND locked_by = ''; -- with "rest-a-9", "me", "rest-b-8", "you", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8", "rest-a-9", "rest-b-8"
+
+-- CountEnds
+SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS followers, COALESCE(n.enders, '') AS enders, COALESCE(j.result, '') AS result
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id IN (393217,393218)
+  AND n.state = 2
+  AND (j.job_status = 1 OR n.counted = 0
+    AND j.job_status IN (2, 5)
+    AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10));
+
+-- CountEnds, rows
+SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217,393218,393219)
+ORDER BY id
+FOR UPDATE;
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = 3
+WHERE id IN (393217);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET counted = 2
+WHERE id IN (393218);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET result = CASE id WHEN 393217 THEN ? END
+WHERE id IN (393217); -- with "42"
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = waits - 1
+WHERE id IN (393219);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = 0, state = 1
+WHERE id IN (393218);
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET waits = 0, state = 3
+WHERE id IN (393220);
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+WHERE id = 3
+  AND state = 0;
+
+-- DeleteFlows
+SELECT id, nodes
+FROM async_job_flow_tab
+WHERE state IN (1, 2)
+  AND ended_at < 1000
+ORDER BY id
+LIMIT 100;
 
 -- DeleteOld
 /*M!
@@ -472,6 +563,16 @@ FROM async_job_type_tab
 WHERE job_type = 7
   AND layout IS NOT NULL;
 
+-- LiveJobs, held
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393216,393217,393218)
+  AND id > 393215
+  AND state IN (0, 1, 2)
+ORDER BY id
+LIMIT 1000
+FOR UPDATE;
+
 -- LongParams
 SELECT id, attempts, CASE WHEN params = 'see long_params' THEN COALESCE(long_params, params) ELSE params END AS params
 FROM async_job_tab FORCE INDEX (PRIMARY)
@@ -483,6 +584,32 @@ WHERE id IN (1,2)
 SELECT id
 FROM async_job_tab
 WHERE id = 0;
+
+-- LookAtNodes
+SELECT 0 AS part, id, 1 AS jobs
+FROM (SELECT id
+  FROM async_job_node_tab
+  WHERE state = 1
+  ORDER BY id
+  LIMIT 500) AS ready
+UNION ALL SELECT 1, n.id, 1
+FROM (SELECT id, job_id, born, counted
+  FROM async_job_node_tab
+  WHERE state = 2
+    AND job_id > 5
+  ORDER BY job_id
+  LIMIT 1000) AS n JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE (j.job_status = 1 OR n.counted = 0
+    AND j.job_status IN (2, 5)
+    AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))
+UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
+FROM (SELECT job_id
+  FROM async_job_node_tab
+  WHERE state = 2
+    AND job_id > 5
+  ORDER BY job_id
+  LIMIT 1000) AS page;
 
 -- Mark
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
