@@ -62,7 +62,7 @@ func TestJobsThatTheirHandlerPutsOffAreLateSinceTheyFirstFellDue(t *testing.T) {
 			t.Errorf("the metrics are told of %d that are put off, the first for %v", state.PutOff, state.PutOffFor)
 		}
 		page := browse(t, console.Handler(jobs))
-		says(page.get("/", http.StatusOK), "One thing should be looked at.", "119+ put off", "(1) Now")
+		says(page.get("/", http.StatusOK), "One thing should be looked at.", "119+ put off", "(1) Overview")
 		e, err := operate.Explain(t.Context(), jobs, d.DB, added[5].Id)
 		if err != nil {
 			t.Fatal(err)

@@ -200,7 +200,7 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 				back = func() {
 					t.Helper()
 					execute(t, d.DB, `UPDATE async_job_tab SET job_status = id - 5, job_key = id, meta = '{"a":"b"}', term = 5, attempts = 2, start_time = 3000000000 WHERE id IN (8, 9)`)
-					execute(t, d.DB, documented(t, "upgrading.md", "UPDATE async_job_tab"))
+					execute(t, d.DB, documented(t, "guide/upgrading.md", "UPDATE async_job_tab"))
 					run("0002_queue.down.sql", slices.All[[]string])
 					if got := tablesOf(t, d); !slices.Equal(got, asItWas) {
 						t.Errorf("the way back makes:\n%s\n\nthe original:\n%s", strings.Join(got, "\n"), strings.Join(asItWas, "\n"))
@@ -226,7 +226,7 @@ func TestTheMigrationFilesMakeTheTablesThatMigrateMakesAndTheWayBackTakesThemAwa
 // documented is a statement of a document, by its first words.
 func documented(t *testing.T, document, begins string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "docs", document))
+	text, err := os.ReadFile(filepath.Join("..", "docs", filepath.FromSlash(document)))
 	if err != nil {
 		t.Fatal(err)
 	}
