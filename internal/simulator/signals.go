@@ -56,7 +56,11 @@ func (p *plan) drawWait(d *dice, o *order, is *part) {
 	is.takes = d.between(time.Millisecond, oneOf(d, 500*time.Millisecond, 2*time.Second, 6*time.Second))
 	if d.chance(500) {
 		is.takes = awaitsLong
-		p.drawSender(d, o, is.name, p.calmAt+d.between(3*time.Second, 8*time.Second), false)
+		calm := p.calmAt
+		if p.configs[o.row.JobType-1].DormantAfter > 0 { // drawWakers adds jobs up to 24 s later
+			calm += 25 * time.Second
+		}
+		p.drawSender(d, o, is.name, calm+d.between(3*time.Second, 8*time.Second), false)
 	}
 	for range d.upTo(3) {
 		p.drawSender(d, o, is.name, d.between(0, p.calmAt+time.Second), d.chance(150))
