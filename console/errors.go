@@ -43,7 +43,7 @@ type oneError struct {
 	Clocks clocks
 	New    bool
 
-	Jobs []uint64 // that failed for good with it, the newest first, of those that were looked at
+	Jobs []uint64 // jobs that failed for good with this error, the newest first; only the last rows of the log are read
 	All  bool     // the log has no others
 }
 

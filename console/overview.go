@@ -122,7 +122,7 @@ type tileOf struct {
 // lately is what is compared with the rest of a span: its last five minutes, or its last column.
 const lately = 5 * time.Minute
 
-// split divides the steps into those of lately and those before. A step that is not over counts as neither.
+// split divides the steps into recent and earlier ones, and leaves out a step that is not over.
 func (o *overview) split() (last, before []faces.Step) {
 	steps := o.series.All
 	if n := len(steps); n > 1 && steps[n-1].Begin.Add(o.series.Step).After(o.At) {
@@ -132,7 +132,7 @@ func (o *overview) split() (last, before []faces.Step) {
 	return steps[len(steps)-n:], steps[:len(steps)-n]
 }
 
-// stepsSum is what some steps come to.
+// stepsSum is the sum of several steps.
 type stepsSum struct {
 	ended, failed int64
 	delays        operate.Histogram
@@ -274,7 +274,7 @@ type queueRow struct {
 // sparkColumns is how many columns a small picture of a queue has at most.
 const sparkColumns = 30
 
-// Queues are the types that somebody may see, those that are in trouble first.
+// Queues lists the types that the viewer may see. Types in trouble come first.
 func (o *overview) Queues() []queueRow {
 	rows := make([]queueRow, len(o.Types))
 	for i, t := range o.Types {
@@ -338,7 +338,7 @@ func (o *overview) stateOf(t *operate.Type) (level, word string) {
 	return "wait", f.Kind
 }
 
-// SlotsWide is how wide the picture of a queue's workers is, and Slots how much of it are those that run.
+// SlotsWide is the width of the bar that shows a queue's workers. Slots is the part of the bar for busy workers.
 func (row queueRow) SlotsWide() int { return 48 }
 func (row queueRow) Slots() int {
 	workers := workersBeside(row.Type)

@@ -147,7 +147,7 @@ func outcomeWord(status queue_job.JobStatus) string {
 	return status.String()
 }
 
-// serveSeries answers with what ran in a span as data, of the types that somebody may see, or of those that the request names.
+// serveSeries sends the data of the charts for a span: for the types that the request names, or for all that the viewer may see.
 func (c *console) serveSeries(w http.ResponseWriter, r *http.Request) {
 	data, err := c.seriesFor(r)
 	if err != nil {

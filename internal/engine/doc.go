@@ -1,5 +1,5 @@
 // Package engine joins the five rooms: cluster says which leases are mine, find offers their rows, a pipeline marks, runs and settles
-// them, flow has flows go on, and upkeep does what is done once in a while. None of the five knows another.
+// them, flow moves flows forward, and upkeep does what is done once in a while. None of the five knows another.
 //
 //	Engine ──┬── quota (how many workers), permit (to run a job that may kill the process), hooks (to tell the application): for all databases
 //	         │

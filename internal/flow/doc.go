@@ -1,4 +1,4 @@
-// Package flow has flows go on: it counts the ends of their jobs, and adds the jobs that wait for nobody any more.
+// Package flow moves flows forward: it counts the ends of their jobs, and adds the jobs that wait for nobody any more.
 //
 // A job of a flow is inserted only when everything before it is done. Until then it is a node, a row of async_job_node_tab, that says how many
 // ends it waits for. So a row of async_job_tab is a job that runs, as ever, and whoever marks, settles, cancels or completes one knows nothing of

@@ -24,7 +24,7 @@ var rooms = []struct {
 	packages         []string
 	functions, files int // at most
 }{
-	{[]string{"internal/cluster", "internal/engine", "internal/find", "internal/ground", "internal/pipeline", "internal/upkeep"}, 60, 10},
+	{[]string{"internal/cluster", "internal/engine", "internal/find", "internal/flow", "internal/ground", "internal/pipeline", "internal/upkeep"}, 60, 10},
 }
 
 func TestAPlainJobIsAskedNothingThatIsNotItsOwn(t *testing.T) {
