@@ -93,8 +93,15 @@ func (p *Process) endCancelled(life context.Context, tasks []*task) error {
 // mayHaveEnded reports whether the handler of a task has ended its job in a transaction, for all that its row says, which is not ours any more
 // or not there. If the row bears our mark and another status, that transaction was rolled back, and somebody else has ended the job.
 func (t *task) mayHaveEnded(row store.Standing) bool {
-	given := bridge.QueueJob.Ended(&t.run.job)
-	return given != queue_job.JobStatusInit && (!t.marked(row) || queue_job.JobStatus(row.Status) == given)
+	given, tried := t.endedByHandler()
+	return tried && (!t.marked(row) || queue_job.JobStatus(row.Status) == given)
+}
+
+// endedByHandler returns the status that the handler of a task has given its job in a transaction, whether that was committed or not. A sleep or
+// a wait is none: a run that has begun to wait writes nothing more by itself.
+func (t *task) endedByHandler() (given queue_job.JobStatus, tried bool) {
+	given = bridge.QueueJob.Ended(&t.run.job)
+	return given, given != queue_job.JobStatusInit && given != queue_job.JobStatusContinue
 }
 
 const (
@@ -150,7 +157,7 @@ func (l *Line) cutOff(ctx context.Context, tasks []*task) {
 		}
 		v := verdict{status: queue_job.JobStatusRetry, wait: waits[t.run.lease]}
 		o := &outcome{task: l.leaving(t), act: act{settle, store.Version{Term: t.row.Term, Attempts: t.row.Attempts}, t.row.Term, v}}
-		if bridge.QueueJob.Ended(&t.run.job) != queue_job.JobStatusInit { // its handler's transaction may have the row
+		if _, tried := t.endedByHandler(); tried { // its handler's transaction may have the row
 			locked = append(locked, o)
 		} else {
 			outcomes = append(outcomes, o)

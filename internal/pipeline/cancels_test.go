@@ -28,6 +28,20 @@ func (s stood) FinishThrough(context.Context, conn.Handle, uint64, int64, int32,
 	return true, nil
 }
 
+func (s stood) StepsOfRun(context.Context, conn.Handle, uint64) ([]store.Step, error) {
+	return nil, nil
+}
+
+func (s stood) RecordStep(context.Context, store.Step) (bool, error) { return true, nil }
+
+func (s stood) RecordStepThrough(context.Context, conn.Handle, store.Step) (bool, error) {
+	return true, nil
+}
+
+func (s stood) EndWait(context.Context, store.Step) (bool, error) { return true, nil }
+
+func (s stood) ForgetStray(context.Context, uint64, int64) error { return nil }
+
 func (s stood) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) {
 	return true, nil
 }
@@ -151,6 +165,25 @@ func TestAJobThatItsHandlerHasTriedToEndIsCancelledBySomebodyElse(t *testing.T) 
 		}
 		if got := context.Cause(ctx); got != c.cause || l.workers.atWork[0].run.watch.gone.Load() != (c.cause != nil) {
 			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
+		}
+	}
+}
+
+// A handler that keeps it to itself that it sleeps may go on for long.
+func TestARunThatGoesOnAfterItsSleepIsCancelled(t *testing.T) {
+	for name, rows := range map[string][]store.Standing{
+		"cancelled": {at(7, 2, 5)}, "cancelled, and retried since": {at(0, 2, 0)}, "deleted": nil,
+	} {
+		l, ctx := atWork(t, stood{rows: rows}, time.Second)
+		asleep := (*queue_job.Outcome)(nil)
+		if err := l.workers.atWork[0].run.job.Sleep(ctx, "an hour", time.Hour); !errors.As(err, &asleep) {
+			t.Fatal(err)
+		}
+		if err := l.process.endCancelled(t.Context(), l.unseen()); err != nil {
+			t.Fatal(err)
+		}
+		if got := context.Cause(ctx); got != queue_job.ErrCancelled {
+			t.Errorf("%s: the context has ended with %v", name, got)
 		}
 	}
 }
