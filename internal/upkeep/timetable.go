@@ -182,9 +182,9 @@ func (t *timetable) fire(turn Turn, c *record.Schedule, now int64) error {
 		t.Log.Warn(t.About, fmt.Sprintf("schedule %q: %s", c.Name, missedText(p.missed, min(p.missed, max(0, c.CatchUp)), "CatchUp")))
 	}
 	for i, at := range p.times {
-		then := int64(0) // the others come right after it, whoever adds them
-		if i == len(p.times)-1 {
-			then = next
+		then := next
+		if i < len(p.times)-1 {
+			then = p.times[i+1] // which comes right after it, whoever adds it
 		}
 		if !turn.Trusted() {
 			return nil

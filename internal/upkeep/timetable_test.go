@@ -97,6 +97,9 @@ func (r *rows) FireSchedule(_ context.Context, c *record.Schedule, at, next, _ i
 	if c.Name == r.fails {
 		return false, errGone
 	}
+	if next != record.NoNext && next <= at {
+		return false, fmt.Errorf("as the job for %d is added, the next time of the schedule is said to be %d", at, next)
+	}
 	is := r.asRead(c)
 	if is == nil {
 		return false, nil
