@@ -179,7 +179,7 @@ func (c *console) retryFailedWith(ctx context.Context, r *http.Request) (outcome
 	to = "errors/" + id
 	now, _ := c.clock.now() // the page that leads here has read it
 	if span, err := spanOf(r, now); err == nil {
-		to += "?" + span.Query()
+		to += "?" + string(span.Query())
 	}
 	runs, err := c.lastRuns(ctx)
 	ids := failedWith(runs, jobType, id)

@@ -20,6 +20,7 @@ type window struct {
 	rows time.Duration // of the table, a multiple of step
 
 	from, before time.Time // of a span that somebody has chosen; zero: it is up to now
+	compare      bool      // with the span of the same length before
 }
 
 // windows are the spans of time to choose from, of which the first is shown unless another one is asked for. A chart has 90 columns,
@@ -64,7 +65,9 @@ func (w *window) choices() []choice { return w.among(windows) }
 
 func (w *window) among(windows []window) (list []choice) {
 	for i := range windows {
-		list = append(list, choice{&windows[i], windows[i].Name == w.Name})
+		other := windows[i]
+		other.compare = w.compare
+		list = append(list, choice{&other, other.Name == w.Name})
 	}
 	return list
 }

@@ -79,7 +79,7 @@ func (o *overview) sameAs() any {
 		*faces.Series
 		span, noPast, types, acts string
 		deploys                   int
-	}{o.fleet, o.series, o.Window.Query(), fmt.Sprint(o.NoPast), fmt.Sprint(numbersOf(o.Types)), acts.String(), len(o.happened.Deploys)}
+	}{o.fleet, o.series, string(o.Window.Query()), fmt.Sprint(o.NoPast), fmt.Sprint(numbersOf(o.Types)), acts.String(), len(o.happened.Deploys)}
 }
 
 // Worst is how bad the worst finding is, as a class.
@@ -94,8 +94,8 @@ func (o *overview) Worst() string {
 func (o *overview) Has() bool { return o.series != nil }
 
 // Runs and Latency are the pictures, and Marks are the deploys in them.
-func (o *overview) Runs() plot    { return runsPlot(o.series.All) }
-func (o *overview) Latency() plot { return latencyPlot(o.series.All) }
+func (o *overview) Runs() plot    { return runsPlot(o.series.All, o.series.Earlier) }
+func (o *overview) Latency() plot { return latencyPlot(o.series.All, o.series.Earlier) }
 func (o *overview) Marks() []mark { return marksOf(o.happened, o.series) }
 func (o *overview) Clocks() clocks {
 	return clocksOf(o.series.Begin, o.series.Begin.Add(time.Duration(len(o.series.All))*o.series.Step))

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,12 +47,30 @@ func roundUp(n int64) int64 {
 	}
 }
 
-// runsPlot stacks how many runs ended, by their outcome.
-func runsPlot(steps []faces.Step) plot {
+// before is what the line of the span before is called.
+const before = "before"
+
+// lineOf draws a line with a step for each number; below zero, there is a gap.
+func lineOf(numbers []float64) string {
+	var path strings.Builder
+	command := "M"
+	for x, y := range numbers {
+		if y < 0 {
+			command = "M"
+			continue
+		}
+		fmt.Fprintf(&path, "%s%d %.1fh1", command, x, y)
+		command = "L"
+	}
+	return path.String()
+}
+
+// runsPlot stacks how many runs ended, by their outcome, and draws a line of how many ended in the steps of the span before.
+func runsPlot(steps, earlier []faces.Step) plot {
 	p := plot{Steps: len(steps)}
 	var most int64
-	for i := range steps {
-		most = max(most, steps[i].Ended())
+	for _, s := range slices.Concat(steps, earlier) {
+		most = max(most, s.Ended())
 	}
 	top := roundUp(most)
 	p.row(plotHeight-0.5, "0")
@@ -75,6 +94,16 @@ func runsPlot(steps []faces.Step) plot {
 			p.Shapes = append(p.Shapes, shape{status.String(), outcomeWord(status), bars.String()})
 		}
 	}
+	if len(earlier) > 0 {
+		was := make([]float64, len(earlier))
+		for x := range earlier {
+			was[x] = -1
+			if earlier[x].Length > 0 {
+				was[x] = plotHeight - max(1, float64(earlier[x].Ended())/float64(max(1, top))*plotHeight)
+			}
+		}
+		p.Shapes = append(p.Shapes, shape{before, before, lineOf(was)})
+	}
 	return p
 }
 
@@ -88,12 +117,12 @@ var latencyTicks = []struct {
 	{10 * time.Hour, "10 h"}, {4 * 24 * time.Hour, "4 d"}, {40 * 24 * time.Hour, "40 d"},
 }
 
-// latencyPlot draws within how much time of when they were due half of the runs started, 95 of 100, and 99.
-func latencyPlot(steps []faces.Step) plot {
+// latencyPlot draws within how much time of when they were due half of the runs started, 95 of 100, and 99; and 99 of 100 in the span before.
+func latencyPlot(steps, earlier []faces.Step) plot {
 	p := plot{Steps: len(steps)}
 	var most time.Duration
-	for i := range steps {
-		most = max(most, steps[i].Delays.Quantile(0.99))
+	for _, s := range slices.Concat(steps, earlier) {
+		most = max(most, s.Delays.Quantile(0.99))
 	}
 	top := 3 // a second at least
 	for top < len(latencyTicks)-1 && latencyTicks[top].at < most {
@@ -107,21 +136,21 @@ func latencyPlot(steps []faces.Step) plot {
 	for _, t := range latencyTicks[:top+1] {
 		p.row(y(t.at), t.text)
 	}
-	for _, line := range []struct {
-		class string
-		part  float64
-	}{{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}} {
-		var path strings.Builder
-		command := "M"
+	line := func(class string, steps []faces.Step, part float64) {
+		heights := make([]float64, len(steps))
 		for x := range steps {
-			if steps[x].Delays.Count() == 0 {
-				command = "M"
-				continue
+			heights[x] = -1
+			if steps[x].Delays.Count() > 0 {
+				heights[x] = y(steps[x].Delays.Quantile(part))
 			}
-			fmt.Fprintf(&path, "%s%d %.1fh1", command, x, y(steps[x].Delays.Quantile(line.part)))
-			command = "L"
 		}
-		p.Shapes = append(p.Shapes, shape{line.class, line.class, path.String()})
+		p.Shapes = append(p.Shapes, shape{class, class, lineOf(heights)})
+	}
+	line("p50", steps, 0.5)
+	line("p95", steps, 0.95)
+	line("p99", steps, 0.99)
+	if len(earlier) > 0 {
+		line(before, earlier, 0.99)
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 func TestThePictureOfRunsStacksFailuresBelowAndHasARoundTop(t *testing.T) {
 	steps := make([]faces.Step, 3)
 	steps[1].Runs = map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: 700, queue_job.JobStatusRetry: 100, queue_job.JobStatusFailed: 1}
-	p := runsPlot(steps)
+	p := runsPlot(steps, nil)
 	if len(p.Shapes) != 3 || p.Shapes[0].Class != "failed" || p.Shapes[2].Name != "completed" {
 		t.Fatalf("%+v", p.Shapes)
 	}
@@ -29,7 +30,7 @@ func TestThePictureOfRunsStacksFailuresBelowAndHasARoundTop(t *testing.T) {
 func TestThePictureOfLatencyHasALineForEachPercentileAndGapsWhereNothingRan(t *testing.T) {
 	steps := make([]faces.Step, 4)
 	steps[0].Delays[0], steps[1].Delays[0], steps[3].Delays[17] = 5, 5, 5
-	p := latencyPlot(steps)
+	p := latencyPlot(steps, nil)
 	if len(p.Shapes) != 3 || strings.Count(p.Shapes[2].Path, "M") != 2 || strings.Count(p.Shapes[2].Path, "h1") != 3 {
 		t.Errorf("%+v", p.Shapes)
 	}
@@ -42,6 +43,44 @@ func TestThePictureOfLatencyHasALineForEachPercentileAndGapsWhereNothingRan(t *t
 	}
 	if text := p.Ticks[len(p.Ticks)-1].Text; text != "10 min" { // the delays are below 131 s
 		t.Errorf("the top is %s", text)
+	}
+}
+
+func TestThePicturesHaveALineForTheSpanBeforeWhichFitsIn(t *testing.T) {
+	steps, earlier := make([]faces.Step, 3), make([]faces.Step, 3) // the last one has no length: it is not known
+	earlier[0].Length, earlier[1].Length = time.Minute, time.Minute
+	steps[1].Runs = map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: 50}
+	earlier[0].Runs = map[queue_job.JobStatus]int64{queue_job.JobStatusSuccess: 100, queue_job.JobStatusFailed: 100}
+	earlier[0].Delays[17] = 5
+	runs, latency := runsPlot(steps, earlier), latencyPlot(steps, earlier)
+	if last := runs.Shapes[len(runs.Shapes)-1]; last.Name != "before" || last.Path != "M0 0.0h1L1 131.0h1" {
+		t.Errorf("%+v", last)
+	}
+	if last := latency.Shapes[len(latency.Shapes)-1]; last.Name != "before" || strings.Count(last.Path, "h1") != 1 || latency.Ticks[len(latency.Ticks)-1].Text != "10 min" {
+		t.Errorf("%+v", latency)
+	}
+}
+
+func TestASpanThatIsComparedStaysSoInItsAddresses(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	for query, otherwise := range map[string]string{
+		"last=6h":           "last=6h&compare=1",
+		"last=6h&compare=1": "last=6h",
+		fmt.Sprintf("from=%d&to=%d&compare=1", now.Unix()-3600, now.Unix()-1800): fmt.Sprintf("from=%d&to=%d", (now.Unix()-3600)/60*60, (now.Unix()-1800+59)/60*60),
+	} {
+		w, err := spanOf(httptest.NewRequest("GET", "/?"+query, nil), now)
+		if err != nil || string(w.Otherwise()) != otherwise || w.Compared() == strings.Contains(otherwise, "compare") {
+			t.Errorf("%s: %v, otherwise %s", query, err, w.Otherwise())
+			continue
+		}
+		for _, c := range w.among(spans) {
+			if c.compare != w.compare {
+				t.Errorf("%s: a click on %s changes what is compared", query, c.Name)
+			}
+		}
+	}
+	if spans[1].compare {
+		t.Error("the spans to choose from are compared from now on")
 	}
 }
 

@@ -23,20 +23,20 @@ const seriesMax = 60 // that all who look share
 
 // seriesOf reads what ran of types. All who may see the same types share it.
 func (c *console) seriesOf(ctx context.Context, w *window, types []int32) (*faces.Series, error) {
-	return c.series.of(w.fresh(), seriesKey{w.Query(), fmt.Sprint(types)}).get(ctx, func(ctx context.Context) (*faces.Series, error) {
+	return c.series.of(w.fresh(), seriesKey{string(w.Query()), fmt.Sprint(types)}).get(ctx, func(ctx context.Context) (*faces.Series, error) {
 		now, err := c.now(ctx)
 		if err != nil {
 			return nil, err
 		}
 		from, before := w.until(now)
-		return faces.SeriesOf(ctx, c.jobs, c.ex, types, from, before, w.step)
+		return faces.SeriesOf(ctx, c.jobs, c.ex, types, from, before, w.step, w.compare)
 	})
 }
 
 // happenedIn reads who came in a span, and what people did last.
 func (c *console) happenedIn(ctx context.Context, w *window) (*faces.Happened, error) {
 	const fresh = 10 * time.Second
-	return c.happened.of(fresh, w.Query()).get(ctx, func(ctx context.Context) (*faces.Happened, error) {
+	return c.happened.of(fresh, string(w.Query())).get(ctx, func(ctx context.Context) (*faces.Happened, error) {
 		now, err := c.now(ctx)
 		if err != nil {
 			return nil, err
@@ -70,6 +70,33 @@ type columns struct {
 	Busy     []int64            `json:"busy"`
 	Errors   []errorColumn      `json:"errors"`
 	Deploys  []deployMark       `json:"deploys"`
+	Before   *compared          `json:"before,omitempty"`
+}
+
+// compared is the span of the same length before: when its steps begin, all runs that ended in each, and how late 99 of 100 started. Null: not
+// known, or nothing ran.
+type compared struct {
+	T     []int64    `json:"t"`
+	Ended []*int64   `json:"runs"`
+	P99   []*float64 `json:"queue_latency_ms"`
+}
+
+func comparedWith(earlier []faces.Step) *compared {
+	if len(earlier) == 0 {
+		return nil
+	}
+	c := &compared{}
+	var delays percentiles
+	for i := range earlier {
+		var ended *int64
+		if n := earlier[i].Ended(); earlier[i].Length > 0 {
+			ended = &n
+		}
+		c.T, c.Ended = append(c.T, earlier[i].Begin.Unix()), append(c.Ended, ended)
+		delays.add(&earlier[i].Delays)
+	}
+	c.P99 = delays.P99
+	return c
 }
 
 // percentiles are of the runs of each step; null: there were none.
@@ -131,6 +158,7 @@ func columnsOf(s *faces.Series, h *faces.Happened) *columns {
 	for _, d := range h.Deploys {
 		c.Deploys = append(c.Deploys, deployMark{d.At.Unix(), d.Hosts})
 	}
+	c.Before = comparedWith(s.Earlier)
 	return c
 }
 

@@ -3,7 +3,9 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -30,9 +32,19 @@ const (
 var stepsToChoose = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute,
 	time.Hour, 2 * time.Hour, 8 * time.Hour, 24 * time.Hour}
 
-// spanOf is the span of time that a request asks for: by its name (last), or from a moment to another, in unix seconds.
+// spanOf is the span of time that a request asks for: by its name (last), or from a moment to another, in unix seconds. With compare=1, it is
+// compared with the span of the same length before.
 func spanOf(r *http.Request, now time.Time) (*window, error) {
-	q := r.URL.Query()
+	w, err := spanNamed(r.URL.Query(), now)
+	if err != nil || r.URL.Query().Get("compare") != "1" {
+		return w, err
+	}
+	compared := *w
+	compared.compare = true
+	return &compared, nil
+}
+
+func spanNamed(q url.Values, now time.Time) (*window, error) {
 	if q.Get("from") != "" || q.Get("to") != "" {
 		return chosenSpan(q.Get("from"), q.Get("to"), now)
 	}
@@ -79,12 +91,24 @@ func lengthText(step time.Duration) string {
 	return "day"
 }
 
-// Query is how an address asks for the span.
-func (w *window) Query() string {
-	if w.from.IsZero() {
-		return "last=" + w.Name
+// Query is how an address asks for the span. As a text, it would be the value of one parameter to a template.
+func (w *window) Query() template.URL {
+	query := "last=" + w.Name
+	if !w.from.IsZero() {
+		query = fmt.Sprintf("from=%d&to=%d", w.from.Unix(), w.before.Unix())
 	}
-	return fmt.Sprintf("from=%d&to=%d", w.from.Unix(), w.before.Unix())
+	if w.compare {
+		query += "&compare=1"
+	}
+	return template.URL(query)
+}
+
+// Compared reports whether the span is compared with the one before, and Otherwise is how an address asks for the opposite.
+func (w *window) Compared() bool { return w.compare }
+func (w *window) Otherwise() template.URL {
+	other := *w
+	other.compare = !w.compare
+	return other.Query()
 }
 
 // fresh is for how long what was read of a span stays: a quarter of a column, within limits.

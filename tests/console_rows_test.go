@@ -76,7 +76,7 @@ func TestThePagesOfTheConsoleAreQuickHoweverManyJobsThereAre(t *testing.T) {
 		failed := number(t, d.DB, "SELECT MAX(job_id) FROM async_job_log_tab")
 		planned := map[string]bool{}
 		for _, path := range []string{
-			"/", "/?last=24h", "/data/series", "/errors/0123456789abcdef", "/queues/7", "/queues/7/simulate", "/jobs", "/jobs?type=7", "/jobs?type=1&status=failed", "/jobs?type=7&status=failed", "/jobs?type=7&status=init", "/jobs?type=7&status=retry",
+			"/", "/?last=24h", "/?last=24h&compare=1", "/data/series", "/errors/0123456789abcdef", "/queues/7", "/queues/7/simulate", "/jobs", "/jobs?type=7", "/jobs?type=1&status=failed", "/jobs?type=7&status=failed", "/jobs?type=7&status=init", "/jobs?type=7&status=retry",
 			"/jobs?status=failed", "/jobs?status=retry", "/jobs?status=success", "/jobs?key=key-7", "/jobs?key=none", fmt.Sprint("/jobs?key=", failed), fmt.Sprint("/jobs?before=", all/2), fmt.Sprint("/jobs?type=7&status=failed&before=", all/2),
 			fmt.Sprint("/jobs/", last), fmt.Sprint("/jobs/", failed), "/errors", "/leases", "/leases?last=30d", "/workers", "/schedules", "/health", "/retention", "/audit", fmt.Sprint("/audit?job=", failed),
 			"/operations/new?verb=cancel&type=7&status=init", "/operations/new?verb=retry&status=failed",

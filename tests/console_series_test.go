@@ -2,10 +2,12 @@ package tests
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +40,11 @@ type series struct {
 	Deploys []struct {
 		At    int64
 		Hosts []string
+	}
+	Before *struct {
+		T    []int64
+		Runs []*int64
+		P99  []*float64 `json:"queue_latency_ms"`
 	}
 }
 
@@ -139,10 +146,27 @@ func TestTheDataOfAChartSayWhatTheHistorySays(t *testing.T) {
 		if err := json.Unmarshal([]byte(b.get("/data/series?last=1h", http.StatusOK)), &hour); err != nil || len(hour.Deploys) != 1 || !slices.Equal(hour.Deploys[0].Hosts, []string{"new/2"}) || hour.Deploys[0].At != now.Add(-20*time.Minute).Unix() {
 			t.Errorf("an instance came twenty minutes ago: %+v, %v", hour.Deploys, err)
 		}
+		var compared, earlier series
+		until := hour.From + int64(len(hour.T))*hour.Step
+		query := fmt.Sprintf("/data/series?from=%d&to=%d", hour.From, until)
+		errCompared := json.Unmarshal([]byte(b.get(query+"&compare=1", http.StatusOK)), &compared)
+		errEarlier := json.Unmarshal([]byte(b.get(fmt.Sprintf("/data/series?from=%d&to=%d", 2*hour.From-until, hour.From), http.StatusOK)), &earlier)
+		if err := errors.Join(errCompared, errEarlier); err != nil || hour.Before != nil || compared.Before == nil || !slices.Equal(compared.Before.T, earlier.T) {
+			t.Fatalf("%v, compared with %+v, want %+v", err, compared.Before, earlier)
+		}
+		for i, was := range compared.Before.Runs {
+			ended := earlier.Runs["completed"][i] + earlier.Runs["failed"][i]
+			if p99 := compared.Before.P99[i]; *was != ended || ended == 0 || *p99 != *earlier.Latency["p99"][i] || !slices.Equal(compared.Started, hour.Started) {
+				t.Fatalf("step %d of the hour before: %d runs, p99 %v; that hour says %d", i, *was, *p99, ended)
+			}
+		}
+		if page := b.get("/?compare=1", http.StatusOK); strings.Count(page, `<path class="before"`) != 2 || !strings.Contains(page, `href="?last=6h&amp;compare=1"`) {
+			t.Errorf("the overview does not show the hour before:\n%s", page)
+		}
 		for _, bad := range []string{"last=1y", "from=1", "from=a&to=b", "from=100&to=50", "from=0&to=9999999999", "queues=x", "queues=7,"} {
 			b.get("/data/series?"+bad, http.StatusBadRequest)
 		}
-		if page := b.get("/", http.StatusOK); !strings.Contains(page, "no route to") || !strings.Contains(page, "the bank") || !strings.Contains(page, "1 instance: new/2") || !strings.Contains(page, "<line x1=") {
+		if page := b.get("/", http.StatusOK); !strings.Contains(page, "no route to") || !strings.Contains(page, "the bank") || !strings.Contains(page, "1 instance: new/2") || !strings.Contains(page, "<line x1=") || !regexp.MustCompile(`href="./errors/[0-9a-f]{16}\?last=1h"`).MatchString(page) {
 			t.Errorf("the overview lacks an error, an act or a deploy:\n%s", page)
 		}
 	})

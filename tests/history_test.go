@@ -328,7 +328,7 @@ func TestHowBusyTypesWereIsReadForHundredsOfThemAtOnce(t *testing.T) {
 			types = append(types, jobType)
 		}
 		at := func(minute int64) time.Time { return time.Unix(6000+60*minute, 0) }
-		series, err := faces.SeriesOf(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute)
+		series, err := faces.SeriesOf(t.Context(), jobs, d.DB, types, at(0), at(6), 2*time.Minute, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,6 +70,8 @@
         if (value || column.some((v) => v)) table.append(line(name, value.toLocaleString()));
       } else table.append(line(name, span(value)));
     }
+    const before = d.before && d.before[shown.figure.dataset.show];
+    if (before) table.append(line("before", shown.figure.dataset.show === "runs" && before[i] !== null ? before[i].toLocaleString() : span(before[i])));
     const begin = new Date(d.t[i] * 1000), long = d.step >= 43200;
     const head = document.createElement("strong");
     head.textContent = begin.toLocaleString([], long ? { dateStyle: "medium" } : { dateStyle: "short", timeStyle: "short" }) + ` (${begin.toISOString().slice(11, 16)} UTC)`;

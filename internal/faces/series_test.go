@@ -49,6 +49,40 @@ func TestASeriesAddsUpTypesAndLeasesAndTakesTheHighestLevelOfAStep(t *testing.T)
 	}
 }
 
+func TestASeriesIsComparedWithTheSpanOfItsLengthBefore(t *testing.T) {
+	b := newSeries(minute(4), minute(8), 2*time.Minute)
+	if first := b.compare(); !first.Equal(minute(0)) {
+		t.Fatal(first)
+	}
+	stat := func(at int, n int64) {
+		b.add(&record.Stat{JobType: 7, Begin: minute(at).Unix(), Lease: "job-7", Seconds: 60, StatState: record.StatState{
+			Runs: map[string]int64{"success": n, "retry": 1}, Delay: []int64{n + 1}, Deferred: []int64{1}, Level: record.Level{Waiting: 5},
+			Errors: store.Errors{Errors: []store.ErrorStat{{Text: "no route", Runs: 1, Job: 1}}},
+		}})
+	}
+	stat(-1, 1000) // nobody has asked for it
+	stat(0, 1)
+	stat(1, 2)
+	stat(3, 4)
+	stat(4, 8)
+	s := b.series()
+	if len(s.Earlier) != 2 || s.Earlier[0].Ended() != 5 || s.Earlier[1].Ended() != 5 || s.Earlier[0].Delays.Count() != 3 || s.Earlier[0].Runs[queue_job.JobStatusRetry] != 2 {
+		t.Errorf("earlier: %+v", s.Earlier)
+	}
+	b = newSeries(minute(180), minute(360), time.Hour/3)
+	b.compare()
+	b.add(&record.Stat{JobType: 7, Begin: minute(0).Unix(), Seconds: 3600, StatState: record.StatState{Runs: map[string]int64{"success": 60}}})
+	b.add(&record.Stat{JobType: 7, Begin: minute(60).Unix(), Seconds: 60, StatState: record.StatState{Runs: map[string]int64{"success": 1}}})
+	for i, was := range b.series().Earlier {
+		if known := i >= 3; (was.Length > 0) != known || !known && was.Ended() > 0 || i == 3 && was.Ended() != 1 {
+			t.Errorf("step %d, in an hour of which the whole is known: %+v", i, was)
+		}
+	}
+	if s.All[0].Ended() != 9 || s.All[0].Waiting != 5 || s.All[1].Ended() != 0 || len(s.Errors) != 1 || s.Errors[0].Runs != 1 {
+		t.Errorf("the span itself: %+v, %+v", s.All, s.Errors)
+	}
+}
+
 func TestADeployIsThatInstancesComeWhichHadNoLease(t *testing.T) {
 	took := func(lease, host, instance string, at, ended int) record.Tenure {
 		tenure := record.Tenure{Lease: lease, Owner: "shop@" + host + "/7#" + instance + ".1", Taken: minute(at).UnixMilli()}
