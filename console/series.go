@@ -205,15 +205,15 @@ func (c *console) seriesFor(r *http.Request) (*columns, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
+	types, err := c.queuesAsked(r) // first, because a look at the fleet reads the clock as well
+	if err != nil {
+		return nil, err
+	}
 	now, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	span, err := spanOf(r, now)
-	if err != nil {
-		return nil, err
-	}
-	types, err := c.queuesAsked(r)
 	if err != nil {
 		return nil, err
 	}
