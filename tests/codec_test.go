@@ -610,9 +610,12 @@ func TestAKeyIsChangedWhileJobsAreAddedAndRun(t *testing.T) {
 		add := func(codec queue_job.Codec, from int) {
 			jobs := openWith(t, d.DB, codec)
 			adders.Go(func() {
-				for i := range each {
+				for i := 0; i < each; i++ {
 					key := fmt.Sprint(from + i)
-					if _, err := text.Add(t.Context(), jobs, d.DB, secret+key, queue_job.WithKey(key)); err != nil {
+					switch _, err := text.Add(t.Context(), jobs, d.DB, secret+key, queue_job.WithKey(key)); {
+					case err != nil && strings.Contains(err.Error(), "database is locked"): // SQLite, by so many writers; nothing was added
+						i--
+					case err != nil:
 						t.Error(err)
 						return
 					}
@@ -627,6 +630,9 @@ func TestAKeyIsChangedWhileJobsAreAddedAndRun(t *testing.T) {
 		adders.Wait()
 		add(codecOf(t, "2"), 2*each)
 		adders.Wait()
+		if t.Failed() {
+			return // what was not added is not waited for
+		}
 		awaitNumber(t, d.DB, 3*each, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1")
 		if right.Load() < 3*each || right.Load() != all.Load() {
 			t.Errorf("%d of %d runs had the right parameters", right.Load(), all.Load())
