@@ -30,8 +30,8 @@
 // Whoever gives a statement up loses its connection, and a login takes three to six answers. So if all answers take long, giving up too soon is what
 // keeps anything from being answered. What has a patience is patient enough from the second time on:
 //
-//	a login to a reserved connection    3 s, then 12 s, and every 2 s another try begins beside it: a login that the server has forgotten must
-//	                                    not keep the next one waiting. It goes on when whoever wanted it has given up (opening.go).
+//	a login to a reserved connection    3 s, then 12 s for all of a pool, and every 2 s another try begins beside it: a login that the server
+//	                                    has forgotten must not keep the next one waiting. It goes on when whoever wanted it has given up (opening.go).
 //	a statement on such a connection    It is not sent if whoever sends it gives up sooner than the last answer came (inTime).
 //	a look at the leases                1 s, then a sixth of the shortest lease, until looks are quick again (cluster/patience.go)
 //	a beat                              0.6 s, then until the connection of the leases answers: then only its own is dead (keeper/life.go).

@@ -33,7 +33,7 @@ func (o *opening) failed() bool {
 }
 
 // patience is how long an opening may take. It is short at first, since a server, or what is between, may have forgotten the connection. If that was
-// not enough, the server may be slow.
+// not enough, the server may be slow, for all connections of ours: they are opened one after the other.
 type patience struct{ slow bool }
 
 func (p *patience) span() time.Duration {
@@ -69,7 +69,7 @@ func (c *ownConn) connect(ctx context.Context) (*sql.Conn, error) {
 		return nil, err
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, c.gives.span())
+	ctx, cancel := context.WithTimeout(ctx, c.margin.gives.span())
 	defer cancel()
 	c.margin.cancel.Store(&cancel)
 	c.claim()
@@ -77,9 +77,9 @@ func (c *ownConn) connect(ctx context.Context) (*sql.Conn, error) {
 	if err != nil && c.whom != forLeases { // handlers must not have its place: the server may refuse us for long
 		c.unclaim()
 	}
+	c.margin.gives.took(time.Since(began), err)
 	c.margin.cancel.Store(nil)
 	leave()
-	c.gives.took(time.Since(began), err)
 	c.takes.answered(time.Since(began)/login, err)
 	return conn, err
 }

@@ -165,6 +165,7 @@ const (
 type margin struct {
 	pool     connPool
 	changing turn
+	gives    patience                           // to the server
 	opening  atomic.Bool                        // the limit is higher for a moment
 	cancel   atomic.Pointer[context.CancelFunc] // of whoever opens a connection now
 
@@ -187,7 +188,6 @@ type ownConn struct {
 	// The rest belongs to the goroutine that has the turn.
 	conn   *sql.Conn
 	opens  *opening // whoever waits for it may give up, and the next one goes on waiting; nil: nobody has needed a connection
-	gives  patience // to the server
 	takes  takes
 	claims bool        // it has a place
 	given  bool        // it was given back: late statements use the pool

@@ -590,6 +590,31 @@ func TestAReservedConnectionComesAboutThoughNobodyWaitsForSoLong(t *testing.T) {
 	}
 }
 
+// Leases and beats lose their connections together, and are opened one after the other: what one has learnt of the server, the other need not learn.
+func TestReservedConnectionsLearnFromEachOtherThatLoginsTakeLong(t *testing.T) {
+	for _, limit := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			const login, lost = 8 * time.Second, 600 * time.Millisecond // before somebody asks again
+			pool := sql.OpenDB(slowly(login))
+			defer pool.Close()
+			pool.SetMaxOpenConns(limit)
+			leases, release := senderOn(pool).Reserve()
+			defer release()
+			beats, still := senderOn(pool).Pulse()
+			defer still()
+			began := time.Now()
+			var both sync.WaitGroup
+			for _, s := range []*Sender{leases, beats} {
+				both.Go(func() { sendUntilAnswered(t, s, func(error) {}) })
+			}
+			both.Wait()
+			if took, most := time.Since(began), openFirst+2*(login+lost); took > most {
+				t.Errorf("limit %d: both were there after %v, want %v at most", limit, took, most)
+			}
+		})
+	}
+}
+
 func TestAStopWaitsForNoConnectionThatIsBeingOpened(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
