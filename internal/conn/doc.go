@@ -37,6 +37,7 @@
 //	a beat                              0.6 s, then until the connection of the leases answers: then only its own is dead (keeper/life.go).
 //	                                    It counts for three to five answers longer, so that a mark can be answered in that time.
 //	a renewal                           a sixth of the shortest lease, or four answers, up to half of that lease (keeper.go)
+//	another look                        3 s, then twice as long each time, or four times as long as the last one, up to 30 s (ground.Looks)
 //	a mark                              3 s, or three times as long as the last one, up to 10 s (pipeline/doubts.go)
 //
 // The first time costs a connection each. So jobs may stand still for as long as a few logins take, and go on then.

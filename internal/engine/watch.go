@@ -21,10 +21,12 @@ import (
 // watchCancellations looks, until ctx ends, which marked jobs have been cancelled. A handler hears of it within a second, and none starts
 // by an older answer. If nothing is marked, it does not ask.
 func (d *database) watchCancellations(ctx context.Context) {
+	var looks ground.Looks
 	again := ground.Backoff{Longest: pipeline.WatchEvery}
 	for ctx.Err() == nil {
 		rest := pipeline.WatchEvery
-		if d.shared.Errlog.On(ctx, "look for cancellations", pipeline.HeedCancellations(d.life.patience, linesOf(d.members.All()))) {
+		err := pipeline.HeedCancellations(d.life.patience, &looks, linesOf(d.members.All()))
+		if d.shared.Errlog.On(ctx, "look for cancellations", err) {
 			rest = again.Next()
 		} else {
 			again.Reset()

@@ -23,15 +23,16 @@ const (
 
 // HeedCancellations reads the rows of marked jobs. If somebody has taken a row from us, its run's context ends, or its run does not start. The
 // lines are lines of one database. The reads end with life.
-func HeedCancellations(life context.Context, lines []*Line) error {
+func HeedCancellations(life context.Context, looks *ground.Looks, lines []*Line) error {
 	var unseen []*task
 	for _, l := range lines {
 		l.releaseDeaf()
 		unseen = append(unseen, l.unseen()...)
 	}
 	for tasks := range slices.Chunk(unseen, batchRowsMax) {
-		if err := lines[0].process.endCancelled(life, tasks); err != nil {
-			return err
+		err := looks.Look(life, func(ctx context.Context) error { return lines[0].process.endCancelled(ctx, tasks) })
+		if err != nil {
+			return ground.UnlessOver(life, err)
 		}
 	}
 	return nil
@@ -60,13 +61,11 @@ func (l *Line) releaseDeaf() {
 
 // endCancelled reads the tasks' rows and ends the contexts of runs whose rows are not ours. If the handler itself has ended the job, in a
 // transaction, the row is not ours either, but nobody has taken it from us.
-func (p *Process) endCancelled(life context.Context, tasks []*task) error {
+func (p *Process) endCancelled(ctx context.Context, tasks []*task) error {
 	sent := time.Now()
-	ctx, cancel := context.WithTimeout(life, ground.LookFirst)
-	defer cancel()
 	rows, err := p.Jobs.Standings(ctx, idsOf(tasks))
 	if err != nil {
-		return ground.UnlessOver(life, err)
+		return err
 	}
 	standing := make(map[uint64]store.Standing, len(rows))
 	for _, row := range rows {

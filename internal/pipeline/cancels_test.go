@@ -10,6 +10,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/conn"
+	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/hidden"
 	"github.com/create-info/persistent-queue/internal/keeper"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -122,6 +123,35 @@ func TestOnlyWhatIsCertainlyNotOursAnyMoreIsCancelled(t *testing.T) {
 			t.Errorf("%s: the context has ended with %v, want %v", c.name, got, c.cause)
 		}
 	}
+}
+
+// late is a table whose answers take long.
+type late struct {
+	stood
+	takes time.Duration
+}
+
+func (l late) Standings(ctx context.Context, ids []uint64) ([]store.Standing, error) {
+	if !ground.Sleep(ctx, l.takes) {
+		return nil, ctx.Err()
+	}
+	return l.stood.Standings(ctx, ids)
+}
+
+// What is given up costs a connection, and tells nothing. So if all answers take long, only the first read is given up.
+func TestAHandlerHearsOfACancellationHoweverSlowTheDatabaseIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := stood{rows: []store.Standing{at(7, 2, 5)}}
+		l, ctx := atWork(t, table, time.Second)
+		l.process.Jobs = late{table, 5 * time.Second}
+		var looks ground.Looks
+		if err := HeedCancellations(t.Context(), &looks, []*Line{l}); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Fatal("the first look:", err, ctx.Err())
+		}
+		if err := HeedCancellations(t.Context(), &looks, []*Line{l}); err != nil || !errors.Is(context.Cause(ctx), queue_job.ErrCancelled) {
+			t.Error("the second look:", err, context.Cause(ctx))
+		}
+	})
 }
 
 func TestAJobThatItsHandlerCompletesIsNotCancelled(t *testing.T) {

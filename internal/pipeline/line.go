@@ -377,6 +377,7 @@ func (l *Line) runHeeding(life context.Context, tasks []*task) {
 	over := make(chan struct{})
 	var looking sync.WaitGroup
 	looking.Go(func() {
+		var looks ground.Looks
 		ticker := time.NewTicker(watchFrom)
 		defer ticker.Stop()
 		for {
@@ -384,7 +385,7 @@ func (l *Line) runHeeding(life context.Context, tasks []*task) {
 			case <-over:
 				return
 			case <-ticker.C:
-				l.process.Errlog.On(life, "look for cancellations", HeedCancellations(life, []*Line{l}))
+				l.process.Errlog.On(life, "look for cancellations", HeedCancellations(life, &looks, []*Line{l}))
 			}
 		}
 	})

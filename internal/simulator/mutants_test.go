@@ -568,6 +568,14 @@ var mutants = []mutant.Mutant{
 		Folder: "internal/simulator", Test: "TestJobsStartAlsoIfEveryAnswerTakesLong",
 	},
 	{
+		Name: "slow: a look for cancellations has three seconds, however slow the database is",
+		File: "internal/pipeline/cancels.go",
+		Old:  "looks.Look(life,",
+		New:  "new(ground.Looks).Look(life,",
+
+		Folder: "internal/pipeline", Test: "TestAHandlerHearsOfACancellationHoweverSlowTheDatabaseIs",
+	},
+	{
 		Name: "a job that was retried does not wait for the handler that an earlier holder still has",
 		File: "internal/pipeline/dispatcher.go",
 		Old:  "if batch[0].row.Attempts > 0 {",
