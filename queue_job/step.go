@@ -276,8 +276,6 @@ func (j *Job) beginStep(ctx context.Context, tx Executor, is stepName) (done fun
 		err = errInStep
 	case tx == nil && s.holdsRow():
 		err = errStepOpen
-	case len(s.found) >= StepsMax:
-		err = errStepsMax
 	default:
 		err = errors.Join(checkKey(is.name), j.completesStill())
 	}
@@ -289,6 +287,8 @@ func (j *Job) beginStep(ctx context.Context, tx Executor, is stepName) (done fun
 	}
 	if step, ok := s.found[is]; ok {
 		found = &step
+	} else if len(s.found) >= StepsMax {
+		return nil, nil, errStepsMax
 	}
 	s.called[is] = stepCall{running: true, tx: earlier.tx}
 	s.busy++

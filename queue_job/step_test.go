@@ -3,6 +3,7 @@ package queue_job
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,21 @@ func TestAFirstRunReadsNoStepsAndALaterOneReadsThemOnce(t *testing.T) {
 	}
 	if table.reads != 1 {
 		t.Errorf("the second run has read %d times", table.reads)
+	}
+}
+
+func TestAJobWithAsManyStepsAsItMayHaveRunsAgain(t *testing.T) {
+	table, ctx := &stepTable{}, t.Context()
+	for number := range int32(2) {
+		run := table.run(number + 1)
+		for i := range StepsMax {
+			if v, err := Step(ctx, run, fmt.Sprint(i), returns(number)); v != 0 || err != nil {
+				t.Fatalf("run %d, step %d: %d, %v", number+1, i, v, err)
+			}
+		}
+		if _, err := Step(ctx, run, "one more", returns(0)); !errors.Is(err, errStepsMax) {
+			t.Errorf("run %d: %v", number+1, err)
+		}
 	}
 }
 
