@@ -16,7 +16,8 @@ import (
 
 // ErrCompleting is the cause of an error if a handler writes to its own job ([Job.SetResult], [Jobs.Cancel] and others) while the
 // transaction in which it has called [Job.CompleteTx] is open. That transaction has the row, so a statement through another connection
-// would wait for the handler, which waits for the statement. Do it before the transaction begins, or through the transaction.
+// would wait for the handler, which waits for the statement. Do it before the transaction begins, or through the transaction. The same goes for
+// [Job.SetProgress] and [Job.SetResult] while the transaction of a [StepTx] is open.
 var ErrCompleting = errors.New(
 	"the transaction in which CompleteTx has marked the job is still open, and this would wait for it; do it before that transaction begins, or " +
 		"through it")

@@ -41,10 +41,9 @@ var (
 )
 
 // SetProgress stores how far the run is, in at most 255 characters, for [Jobs.Get] to read. Each call is a
-// statement of its own, so call it now and then, not all the time; not while the transaction of [Job.CompleteTx] is open ([ErrCompleting]).
-// The text of an earlier run stays until it is
-// overwritten. The cause of an error is [ErrTextTooLong] if the text does not fit, and [ErrNotOurs] if the job is not
-// this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
+// statement of its own, so call it now and then, not all the time; not while the transaction of [Job.CompleteTx], or of a [StepTx], is open
+// ([ErrCompleting]). The text of an earlier run stays until it is overwritten. The cause of an error is [ErrTextTooLong] if the text does not
+// fit, and [ErrNotOurs] if the job is not this run's any more. A text that is not UTF-8, or has a zero in it, is refused.
 func (j *Job) SetProgress(ctx context.Context, text string) error {
 	return j.set(ctx, ColumnProgress, text, progressMax, hidden.Run.SetProgress)
 }
@@ -97,7 +96,7 @@ func (j *Job) set(
 	case j.by == nil:
 		err = errNoRunner
 	default:
-		if err = j.completesStill(); err == nil {
+		if err = j.mayWrite(); err == nil {
 			err = ours(write(j.by.Rows, ctx, j.Id, j.Term, j.number, text))
 		}
 	}

@@ -44,9 +44,15 @@ var (
 	errNoName    = errors.New("the step has no name")
 	errInStep    = errors.New("a step is under way; call it between steps")
 	errNoBatch   = errors.New("the handler of a batch cannot wait for one of its jobs; use Snooze")
-	errStepOpen  = errors.New("the transaction of a StepTx is still open, and has the job's row, which this would wait for; commit it first")
+	errStepOpen  = stepOpen("the transaction of a StepTx is still open, and has the job's row, which this would wait for; commit it first")
 	errLostValue = fmt.Errorf("%w: the step has been done in an earlier run", ErrStepValue)
 )
+
+// stepOpen is an error with the cause [ErrCompleting].
+type stepOpen string
+
+func (s stepOpen) Error() string      { return string(s) }
+func (stepOpen) Is(target error) bool { return target == ErrCompleting }
 
 // recordPatience is for how long a record is tried to be written after a step was done. The run's context may have ended by then.
 const recordPatience = 10 * time.Second
@@ -139,8 +145,8 @@ func Step[T any](ctx context.Context, job *Job, name string, do func(context.Con
 //	return tx.Commit()
 //
 // After an error, roll back. If its cause is [ErrNotOurs], another run has the job, or it was cancelled. From the record until the end of
-// the transaction, the job's row is locked, so commit soon; a Step before that is refused. [Job.CompleteTx] says which transactions may be
-// passed.
+// the transaction, the job's row is locked, so commit soon; a Step, [Job.SetProgress] or [Job.SetResult] before that is refused with
+// [ErrCompleting]. [Job.CompleteTx] says which transactions may be passed.
 func StepTx[T any](ctx context.Context, job *Job, tx Executor, name string, do func(context.Context) (T, error)) (value T, err error) {
 	is := stepName{store.StepDone, name}
 	if err := checkTx(tx); err != nil {
@@ -330,6 +336,21 @@ func (s *steps) holdsRow() bool {
 		}
 	}
 	return false
+}
+
+// mayWrite returns [ErrCompleting] if a transaction of the handler has the job's row, as far as is known.
+func (j *Job) mayWrite() error {
+	making.Lock()
+	s := j.steps
+	making.Unlock()
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.holdsRow() {
+			return errStepOpen
+		}
+	}
+	return j.completesStill()
 }
 
 // step is a record of this run.

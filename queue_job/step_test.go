@@ -70,6 +70,10 @@ func (s *stepTable) EndWait(_ context.Context, step store.Step) (bool, error) {
 	return !s.gone, nil
 }
 
+func (s *stepTable) SetProgress(context.Context, uint64, int64, int32, string) (bool, error) {
+	return true, nil
+}
+
 func (s *stepTable) ForgetStray(context.Context, uint64, int64) error { return nil }
 
 func (s *stepTable) Standings(context.Context, []uint64) ([]store.Standing, error) {
@@ -183,6 +187,42 @@ func TestARunHasOneStepOfAName(t *testing.T) {
 		}
 	}
 }
+
+// The transaction has the row, so what the run writes to it elsewhere would wait for the handler, which waits for that.
+func TestARunWritesNothingElsewhereWhileTheTransactionOfAStepIsOpen(t *testing.T) {
+	table, ctx := &stepTable{}, t.Context()
+	job, tx := table.run(1), &endingTx{}
+	if err := job.SetProgress(ctx, "before"); err != nil {
+		t.Error(err)
+	}
+	if _, err := StepTx(ctx, job, tx, "a", returns(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := job.SetProgress(ctx, "within"); !errors.Is(err, ErrCompleting) || !strings.Contains(err.Error(), "StepTx") {
+		t.Error(err)
+	}
+	if _, err := Step(ctx, job, "b", returns(1)); !errors.Is(err, ErrCompleting) {
+		t.Error(err)
+	}
+	tx.over = true
+	if err := job.SetProgress(ctx, "after"); err != nil {
+		t.Error(err)
+	}
+	if _, err := StepTx(ctx, job, nothingTx{}, "nobody sees its end", returns(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := job.SetProgress(ctx, "perhaps after"); err != nil {
+		t.Error(err)
+	}
+}
+
+// endingTx is a transaction that says when it has ended.
+type endingTx struct {
+	nothingTx
+	over bool
+}
+
+func (e *endingTx) IsOver() bool { return e.over }
 
 func TestAStepWhoseValueCannotBeStoredIsNotDoneAgain(t *testing.T) {
 	for _, value := range []any{strings.Repeat("x", StepValueMax), func() {}} {
