@@ -185,6 +185,32 @@ func TestNoWakeUpIsLostBetweenALookAndItsSleep(t *testing.T) {
 	})
 }
 
+// The handler says with the job's status that the job goes on later, as handlers did before there were signals, and the signal comes before that is
+// written. Afterwards it would start the job at once.
+func TestASignalStartsAJobThatWaitsByItsStatus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		jobs := open(t, d.DB)
+		var heard answers
+		handle := func(ctx context.Context, job *queue_job.Job) error {
+			err := heard.await(ctx, job, "approval", time.Hour)
+			if err != nil {
+				job.Status = queue_job.JobStatusContinue
+				sendSignal(t, jobs, d.DB, job.Id, "yes")
+			}
+			return nil
+		}
+		start(t, d.DB, queue_job.Config{HandleJobFunc: handle, WaitTime: time.Hour})
+		if _, err := jobs.Add(t.Context(), d.DB, queue_job.AddModelJob{JobType: 1}); err != nil {
+			t.Fatal(err)
+		}
+		awaitNumber(t, d.DB, 1, sentSuccess)
+		if got := heard.all(); got != "waits, yes" {
+			t.Error(got)
+		}
+	})
+}
+
 // The sender's transaction is open when the run looks, or has a snapshot from before the wait.
 func TestARunThatLooksWaitsForASenderWhoseTransactionIsOpen(t *testing.T) {
 	t.Parallel()

@@ -210,10 +210,12 @@ func (p *part) judgeCompleted(t *task, cause error) (v verdict, dropped bool) {
 // job waits all the same.
 func (p *part) judgeAsleep(t *task, cause error) verdict {
 	asked := askedBy(t.run.err)
-	if t.run.job.Status != queue_job.JobStatusInit || asked != nil && !asked.Status.Pending() {
-		return p.judgeReturned(t, cause, t.run.err)
-	}
 	asleep, awaits := bridge.QueueJob.Asleep(&t.run.job)
+	if t.run.job.Status != queue_job.JobStatusInit || asked != nil && !asked.Status.Pending() {
+		v := p.judgeReturned(t, cause, t.run.err)
+		v.awaits = awaits && v.status == queue_job.JobStatusContinue // a signal ends that wait, too, and may have come already
+		return v
+	}
 	v, by := decide(&p.cfg, &t.row, queue_job.JobStatusInit, asleep), "Sleep"
 	if v.awaits = awaits; awaits {
 		by = "Await"
