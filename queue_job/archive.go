@@ -133,7 +133,11 @@ func restoreSome(ctx context.Context, st *record.Store, rows []record.Listed, jo
 				attempts = append(attempts, run.of(id))
 			}
 			for s := range jobs[i].Steps {
-				steps = append(steps, jobs[i].Steps[s].of(&jobs[i].JobInfo))
+				step, err := jobs[i].Steps[s].of(&jobs[i].JobInfo, codec)
+				if err != nil {
+					return restored, fmt.Errorf("job %d: %w", id, err)
+				}
+				steps = append(steps, step)
 			}
 			for l := range jobs[i].Logs {
 				log, err := jobs[i].Logs[l].of(&jobs[i].JobInfo, codec)

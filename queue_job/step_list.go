@@ -101,9 +101,9 @@ func stepInfoOf(t *store.Step) StepInfo {
 	return info
 }
 
-// of is the record of a job that is restored.
-func (s *StepInfo) of(job *JobInfo) store.Step {
-	t := store.Step{JobID: job.Id, Name: s.Name, Created: job.Created.Unix(), Attempt: int32(s.Attempt), Term: s.Term, Value: string(s.Value)}
+// of is the record of a job that is restored. A value that was archived without a codec is encoded by now.
+func (s *StepInfo) of(job *JobInfo, codec Codec) (t store.Step, err error) {
+	t = store.Step{JobID: job.Id, Name: s.Name, Created: job.Created.Unix(), Attempt: int32(s.Attempt), Term: s.Term, Value: string(s.Value)}
 	if !s.Ended.IsZero() {
 		t.Ended = s.Ended.UnixMilli()
 	}
@@ -113,7 +113,10 @@ func (s *StepInfo) of(job *JobInfo) store.Step {
 	if s.Signal {
 		t.Kind = store.StepSignal
 	}
-	return t
+	if codec != nil && !isEncoded(t.Value) {
+		t.Value, err = seal(codec, t.Value, CodecValue{Column: ColumnStep, JobType: job.JobType, Key: job.Key, JobID: job.Id})
+	}
+	return t, err
 }
 
 // RetryOption says what becomes of the steps of a job that [Jobs.RetryWith] gives other parameters: [KeepSteps] or [FromStart].

@@ -500,13 +500,20 @@ func noSecretInArchive(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs, id
 	if err != nil {
 		t.Fatal(err)
 	}
+	steps, err := jobs.Steps(t.Context(), d.DB, id)
+	if err != nil || len(steps) != 1 || string(steps[0].Value) != strconv.Quote(secret) {
+		t.Fatalf("%+v, %v", steps, err)
+	}
 	if _, err := jobs.Delete(t.Context(), d.DB, older); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := jobs.Restore(t.Context(), d.DB, []queue_job.Archived{{JobInfo: *job, Logs: logs}}); err != nil || n != 1 {
+	if n, err := jobs.Restore(t.Context(), d.DB, []queue_job.Archived{{JobInfo: *job, Steps: steps, Logs: logs}}); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	requireLogged(t, d, jobs, id)
+	if again, err := jobs.Steps(t.Context(), d.DB, id); err != nil || len(again) != 1 || string(again[0].Value) != string(steps[0].Value) {
+		t.Errorf("%+v, %v", again, err)
+	}
 }
 
 // A process without the codec, or without the key, runs none of these jobs: they wait for one that has it.
