@@ -65,8 +65,8 @@ var ErrNoSchedule = errors.New("no such schedule")
 //
 // The text is one that the parser of [WithCron] reads: with module cron, five fields of a crontab, in UTC or in the zone of a leading CRON_TZ=.
 // Job is what each of the jobs is like. Its StartTime, Delay, Key, uniqueness and Period are the schedule's to say, so they must not be set; its
-// Group is by default the name, so [Config.OrderedByKey] and [Config.MaxPerKey] hold for the jobs of a schedule. The functions of [OnAdd] get
-// the job here, once.
+// Group is by default the name, so [Config.OrderedByKey] and [Config.MaxPerKey] hold for the jobs of a schedule. An ExpiresAfter counts from the
+// time that a job is for, or from when it falls due if that is later, as in a backfill. The functions of [OnAdd] get the job here, once.
 //
 // Each time gets one job, whoever adds it: the job and the note that the time has it are written in one transaction. If the process is frozen in the
 // middle of that, the schedule waits until the process wakes, or the database ends its connection. The jobs are added two
@@ -121,7 +121,14 @@ func (j *Jobs) rowOfSchedule(name, cron string, job *AddModelJob, options []Sche
 	if c.Params, err = stored(made.Params, j.codec, valueOfSchedule(&c)); err != nil {
 		return c, err
 	}
-	c.Settings = record.ScheduleSettings{Group: made.Group, Priority: made.Priority, MaxRetries: job.MaxRetries, Meta: json.RawMessage(made.Meta)}
+	c.Settings = record.ScheduleSettings{Group: made.Group, Priority: made.Priority, MaxRetries: job.MaxRetries}
+	if job.ExpiresAfter > 0 { // made has room for the end, and each job has one of its own
+		c.Settings.Lasts = max(1, job.ExpiresAfter.Milliseconds())
+		if made.Meta, err = encodeMeta(job.Meta, reservedMeta{tags: job.Tags}); err != nil {
+			return c, err
+		}
+	}
+	c.Settings.Meta = json.RawMessage(made.Meta)
 	for _, set := range options {
 		set(&c)
 	}
@@ -262,9 +269,13 @@ func scheduleInfo(c *record.Schedule) ScheduleInfo {
 		return time.Unix(second, 0)
 	}
 	is := &c.Settings
-	job := AddModelJob{JobType: c.JobType, JobParams: JSON(c.Params), Group: is.Group, Priority: Priority(is.Priority), MaxRetries: is.MaxRetries}
+	job := AddModelJob{
+		JobType: c.JobType, JobParams: JSON(c.Params), Group: is.Group, Priority: Priority(is.Priority), MaxRetries: is.MaxRetries,
+		ExpiresAfter: time.Duration(is.Lasts) * time.Millisecond,
+	}
 	if len(is.Meta) > 0 {
-		_ = json.Unmarshal(is.Meta, &job.Meta) // it was written by this package
+		row := store.Row{Extra: store.ExtraOf(string(is.Meta))}
+		job.Meta, job.Tags, job.Expires = row.Metadata(), row.Extra.Tags(), endOf(row.Extra)
 	}
 	return ScheduleInfo{
 		Name: c.Name, Cron: c.Spec, Job: job, CatchUp: c.CatchUp, NoOverlap: is.NoOverlap,
@@ -325,7 +336,7 @@ func nameType(ctx context.Context, st *record.Store, act *record.Act, name strin
 // the schedule: [Job.ScheduledFor] is zero. If there is no such schedule, the cause of the error is [ErrNoSchedule].
 func (j *Jobs) RunSchedule(ctx context.Context, ex Executor, name string) (id uint64, err error) {
 	err = j.ofSchedule(ctx, ex, "run schedule", name, func(st *record.Store, c *record.Schedule) (changed int, err error) {
-		job := c.JobNow()
+		job := c.JobNow(st.Now() + 1)
 		if job.Params, err = encodedFor(job.Key, c, j.codec); err != nil {
 			return 0, err
 		}
@@ -379,11 +390,10 @@ func (j *Jobs) backfill(c *record.Schedule, from, to time.Time, now int64, every
 		if len(jobs) == backfillMax {
 			return nil, fmt.Errorf("there are more than %d times from %v to %v; split the range", backfillMax, from, to)
 		}
-		job := c.Job(at.Unix())
+		job := c.JobLater(at.Unix(), time.Unix(now, 0).Add(time.Duration(len(jobs))*every).Unix())
 		if job.Params, err = encodedFor(job.Key, c, j.codec); err != nil {
 			return nil, err
 		}
-		job.StartTime = uint32(time.Unix(now, 0).Add(time.Duration(len(jobs)) * every).Unix())
 		jobs = append(jobs, job)
 	}
 	return jobs, nil

@@ -284,6 +284,49 @@ func TestAScheduleIsRunNowAndItsPastTimesAreBackfilledAtADistance(t *testing.T) 
 	})
 }
 
+// The end of its jobs is a time from each job's own, and what a schedule is read as can be put again.
+func TestTheJobsOfAScheduleExpireEachByItsOwnTime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := openWithCron(t, d.DB)
+		job := queue_job.AddModelJob{JobType: 1, ExpiresAfter: 90 * time.Second, Tags: []string{"eu", "vip"}, Meta: map[string]string{"tenant": "7"}}
+		for range 2 {
+			put(t, jobs, d.DB, "each second", "@every 1s", job)
+			if job = theSchedule(t, jobs, d.DB, "each second").Job; job.ExpiresAfter != 90*time.Second || !slices.Equal(job.Tags, []string{"eu", "vip"}) ||
+				len(job.Meta) != 1 || job.Meta["tenant"] != "7" || !job.Expires.IsZero() {
+				t.Fatalf("%+v", job)
+			}
+		}
+		until := time.Now().Add(-time.Minute)
+		if n, err := jobs.BackfillSchedule(t.Context(), d.DB, "each second", until.Add(-2*time.Second), until, time.Minute); n != 2 || err != nil {
+			t.Error(n, err)
+		}
+		now, err := jobs.RunSchedule(t.Context(), d.DB, "each second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRunnerWith(t, withCron(), d.DB, queue_job.Config{HandleJobFunc: func(context.Context, *queue_job.Job) error { return nil }})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		awaitAtLeast(t, d.DB, 4, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 1")
+		stop(t, r)
+		for job, err := range jobs.All(t.Context(), d.DB, queue_job.Filter{}) {
+			if err != nil || job.Status == queue_job.JobStatusCancelled || !slices.Equal(job.Tags, []string{"eu", "vip"}) || job.Meta["tenant"] != "7" {
+				t.Errorf("%+v, %v", job, err)
+			}
+			due := job.Due
+			if job.Id == now {
+				due = job.Created
+			}
+			if lasts := job.Expires.Sub(due); lasts < 89*time.Second || lasts > 92*time.Second {
+				t.Errorf("job %d, %s: due at %v, and expires at %v", job.Id, job.Key, due, job.Expires)
+			}
+		}
+	})
+}
+
 func TestAScheduleThatCannotBeIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

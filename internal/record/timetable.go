@@ -39,6 +39,7 @@ type ScheduleSettings struct {
 	MaxRetries *int            `json:"max_retries,omitempty"`
 	Meta       json.RawMessage `json:"meta,omitempty"`
 	NoOverlap  bool            `json:"no_overlap,omitempty"` // a time gets no job while that of the time before has not ended
+	Lasts      int64           `json:"lasts,omitempty"`      // milliseconds from when a job is due until its end; 0: the metadata say it, or it has none
 }
 
 // ScheduledKey begins the keys of jobs that a schedule has added.
@@ -46,17 +47,25 @@ const ScheduledKey = "cron-"
 
 // Job is the row for a time of the schedule, which no other row of the type can be for.
 func (c *Schedule) Job(at int64) store.NewJob {
-	job := c.JobNow()
-	job.Key, job.Unique, job.StartTime = fmt.Sprintf("%s%s@%d", ScheduledKey, c.Name, at), true, uint32(at)
+	return c.JobLater(at, at)
+}
+
+// JobLater is the row for a time of the schedule, and falls due at another second.
+func (c *Schedule) JobLater(at, due int64) store.NewJob {
+	job := c.JobNow(due)
+	job.Key, job.Unique, job.StartTime = fmt.Sprintf("%s%s@%d", ScheduledKey, c.Name, at), true, uint32(due)
 	return job
 }
 
-// JobNow is the row of a job that is for no time.
-func (c *Schedule) JobNow() store.NewJob {
+// JobNow is the row of a job that is for no time, and is due at once. Now is a unix second.
+func (c *Schedule) JobNow(now int64) store.NewJob {
 	is := &c.Settings
 	job := store.NewJob{
 		Params: c.Params, JobType: c.JobType, Key: ScheduledKey + c.Name + "@now", Group: cmp.Or(is.Group, c.Name),
 		Priority: is.Priority, MaxRetries: store.NotSet, Meta: string(is.Meta),
+	}
+	if is.Lasts > 0 {
+		job.Meta = store.WithEnd(job.Meta, now*1000+is.Lasts)
 	}
 	if is.MaxRetries != nil {
 		job.MaxRetries = *is.MaxRetries

@@ -26,8 +26,17 @@ var ReservedMeta = []string{MetaExpires, MetaLifted, MetaTags, MetaFlow}
 // ExpiresLayout is how an end is written: in milliseconds, as the clock that it is compared with has them.
 const ExpiresLayout = "2006-01-02T15:04:05.000Z"
 
-// extraOf is what metadata say of a row.
-func extraOf(meta string) *Extra {
+// WithEnd returns metadata, as they stand in a row, with an end in unix milliseconds. They have none yet.
+func WithEnd(meta string, end int64) string {
+	text := `{"` + MetaExpires + `":"` + time.UnixMilli(end).UTC().Format(ExpiresLayout) + `"`
+	if rest := strings.TrimPrefix(meta, "{"); rest != "" && rest != "}" {
+		return text + "," + rest
+	}
+	return text + "}"
+}
+
+// ExtraOf is what metadata say of a row.
+func ExtraOf(meta string) *Extra {
 	extra := &Extra{Meta: meta}
 	if strings.Contains(meta, `"`+MetaExpires+`"`) {
 		var of map[string]string

@@ -172,7 +172,7 @@ func (t tally) Scan(value any) error {
 	r := t.row
 	r.Extra = nil
 	if len(texts) > len(n) {
-		r.Extra, texts = extraOf(texts[len(n)]), texts[:len(n)]
+		r.Extra, texts = ExtraOf(texts[len(n)]), texts[:len(n)]
 	}
 	for i, text := range texts {
 		var err error

@@ -42,3 +42,16 @@ func TestWhatIsNoTallyIsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEndIsAddedToMetadata(t *testing.T) {
+	for meta, want := range map[string]string{
+		"":                 `{"pqueue.expires":"2030-01-01T00:00:00.250Z"}`,
+		"{}":               `{"pqueue.expires":"2030-01-01T00:00:00.250Z"}`,
+		`{"tenant":"a,}"}`: `{"pqueue.expires":"2030-01-01T00:00:00.250Z","tenant":"a,}"}`,
+	} {
+		got := WithEnd(meta, 1893456000250)
+		if extra := ExtraOf(got); got != want || extra.Expires != 1893456000250 {
+			t.Errorf("%q: %s, %+v", meta, got, extra)
+		}
+	}
+}
