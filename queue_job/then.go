@@ -45,9 +45,9 @@ var (
 //	return nil // now they are added
 //
 // Then sends nothing. It checks the jobs, has [OnAdd] called for each of them, with this context, and encodes them, so its error says what [Jobs.Add]
-// would say. They go to the tables that the job is in, and a delay begins when they are added. Call it as often as you like: they are added in the
-// order of the calls, at most [ThenMax] a run, with a mebibyte of parameters together. A run is a call of the handler by the Runner; if a middleware
-// calls the handler again, it calls Then again.
+// would say. They go to the tables that the job is in. A delay begins when they are added, and an ExpiresAfter with the call. Call it as often as
+// you like: they are added in the order of the calls, at most [ThenMax] a run, with a mebibyte of parameters together. A run is a call of the
+// handler by the Runner; if a middleware calls the handler again, it calls Then again.
 //
 // Jobs with a unique key are refused: by the time they are added, nobody is there who could be told that they existed. With [Job.CompleteTx],
 // which ends the job before the handler returns, use [Jobs.Add] in its transaction: after it Then is refused, and it after Then. Then also needs a
