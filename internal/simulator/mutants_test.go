@@ -180,8 +180,8 @@ var mutants = []mutant.Mutant{
 	{
 		Name: "batch: a job that its handler has tried to complete is not cancelled",
 		File: "internal/pipeline/cancels.go",
-		Old:  "(!t.marked(row) || queue_job.JobStatus(row.Status) == given)",
-		New:  "(!t.marked(row) || !pending(row))",
+		Old:  "given, tried := t.endedByHandler()\n\treturn tried && (!t.marked(row) || queue_job.JobStatus(row.Status) == given)",
+		New:  "_, tried := t.endedByHandler()\n\treturn tried && (!t.marked(row) || !pending(row))",
 		Seed: 8080,
 	},
 	{

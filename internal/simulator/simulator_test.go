@@ -210,7 +210,7 @@ var ofMany = []string{"success by its handler", "failed by its handler", "cancel
 	"broken lease under which jobs run", "lease broken by a transaction of seconds", "renewal beside a locked lease", "lost after its lease was broken", "row of a long backlog that the loader may have passed", "job of a long backlog that is changed in memory", "awake in time by a look at the table",
 	"run beside another of its call", "step of an earlier run", "effect of a step in a transaction", "step whose transaction was rolled back",
 	"run of a job that has slept", "run that goes on after its sleep", "job with steps that begins anew",
-	"signal between a look and its sleep", "wait of a run that has lost its job", "signal for which an earlier run has waited", "signal to a job that is done"}
+	"signal between a look and its sleep", "signal for which an earlier run has waited", "signal to a job that is done"}
 
 func expectSeen(t *testing.T, saw *tally, things []string) {
 	t.Helper()
