@@ -214,6 +214,35 @@ func TestTheReadmesAreShortAndShowTheSame(t *testing.T) {
 	}
 }
 
+// A reader of either language finds the same things under the same headings. Drawings in words are no code.
+func TestAChinesePageHasTheHeadingsAndTheCodeOfItsEnglishTwin(t *testing.T) {
+	read := documents(t)
+	levels := regexp.MustCompile(`(?m)^#+ `)
+	code := regexp.MustCompile("(?ms)^ *```(\\w+|\nwhsec_|\nPOST ).*?```")
+	twins := 0
+	for chinese, text := range read {
+		name := path.Base(chinese)
+		if path.Dir(chinese) != "docs/zh" || name == "README.md" {
+			continue
+		}
+		var english string
+		for _, folder := range []string{"guide", "operate", "service", "inside"} {
+			english += read[path.Join("docs", folder, name)]
+		}
+		twins++
+		without := func(text string) string { return codeBlock.ReplaceAllString(text, "") }
+		if want, got := levels.FindAllString(without(english), -1), levels.FindAllString(without(text), -1); !slices.Equal(want, got) {
+			t.Errorf("%s has headings of other levels than its English twin:\n%q\n%q", chinese, got, want)
+		}
+		if want, got := code.FindAllString(english, -1), code.FindAllString(text, -1); !slices.Equal(want, got) {
+			t.Errorf("%s shows other code than its English twin:\n%q\n%q", chinese, got, want)
+		}
+	}
+	if twins < 4 {
+		t.Errorf("%d Chinese pages", twins)
+	}
+}
+
 func TestTheDocumentsSayTheDefaultOfEachOption(t *testing.T) {
 	document, err := os.ReadFile("docs/operate/configuration.md")
 	if err != nil {
