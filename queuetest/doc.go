@@ -14,6 +14,10 @@
 // that write it: status, retries, waits and the log table. Jobs of a key keep their order, a handler of several jobs
 // gets them in one call, and with FairByGroup the groups take turns, by their weights, among the first thousand jobs that are due.
 //
+// Flows go on as in production ([queue_job.Jobs.AddFlow]): when a run has ended, the jobs that come next are there, so a test can look for them with
+// RequireAdded, and RunDue runs them. What the test itself has ended, with [queue_job.Jobs.Cancel] or with SQL, counts in the next RunDue. If a
+// job that has run is cancelled, its end counts ten seconds later, for jobs AfterEnd: call Advance.
+//
 // RatePerKey holds by the test's time, which Advance alone moves on, however long the test takes: each key begins with BurstPerKey starts, and a
 // second that passes adds RatePerKey. Jobs beyond that wait for the next Advance, and [Queue.RunDue] again. Among the first thousand jobs that are
 // due, those of other keys pass them. RunOne runs a job all the same, and counts.

@@ -137,7 +137,8 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 		q.stepper.Close()
 	}
 	var err error
-	q.stepper, err = engine.OpenStepper(q.ctx, engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Close: func() {}}, q.configs, q.log)
+	tables := engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Flows: q.store, Close: func() {}}
+	q.stepper, err = engine.OpenStepper(q.ctx, tables, q.configs, q.log)
 	q.must(err)
 	names := make([]record.TypeName, len(q.configs))
 	for i := range q.configs {

@@ -23,7 +23,8 @@ const (
 
 // RunDue runs all jobs that are due, the most urgent first, then in the order in which they fell due, or by turns of their groups if
 // the type has FairByGroup. It also runs jobs
-// that are added while it runs, and jobs that are to run again at once. A job whose key has used up its RatePerKey waits: see the package's
+// that are added while it runs, those that come next in flows, and jobs that are to run again at once. A job whose key
+// has used up its RatePerKey waits: see the package's
 // comment. It returns the runs in their order. If a job
 // runs a hundred times because it always asks to run again at once, the test fails.
 func (q *Queue) RunDue() (runs []Run) {
@@ -34,6 +35,7 @@ func (q *Queue) RunDue() (runs []Run) {
 	times := map[uint64]int{}
 	for {
 		q.must(q.stepper.Schedule(q.ctx))
+		q.must(q.stepper.MoveFlows(q.ctx))
 		calls, err := q.stepper.Due(q.ctx, q.rates.mayStart(q.passed()))
 		q.must(err)
 		before := len(runs)
@@ -96,6 +98,7 @@ func (q *Queue) run(step step, rows ...store.Row) (runs []Run) {
 			q.rates.spend(&rows[i], q.passed())
 		}
 	}
+	q.must(q.stepper.MoveFlows(q.ctx)) // so that the test sees what follows
 	for _, id := range ran {
 		run := Run{JobInfo: *q.get(id)}
 		attempts, err := q.Jobs.Attempts(q.ctx, q.DB, id)

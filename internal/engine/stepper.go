@@ -189,6 +189,14 @@ func (s *Stepper) lease(ctx context.Context, m *member) *keeper.Lease {
 	return keeper.Unending(ctx, want, s.term)
 }
 
+// MoveFlows counts the ends of jobs of flows, and adds those that wait for nobody any more.
+func (s *Stepper) MoveFlows(ctx context.Context) error {
+	if s.d.flows == nil {
+		return nil
+	}
+	return s.d.flows.Step(ctx)
+}
+
 // Schedule adds the jobs for the times of the types' schedules that have passed.
 func (s *Stepper) Schedule(ctx context.Context) error {
 	if _, err := s.d.newest(ctx); err != nil {

@@ -119,6 +119,19 @@ func (c *Counter) Run(ctx context.Context) {
 	}
 }
 
+// Step does once, in the goroutine that calls it, what Run does on and on: it counts what has ended, and adds what waits for nobody any more.
+// Whoever calls it does not call Run.
+func (c *Counter) Step(ctx context.Context) error {
+	ended, _ := c.take()
+	c.busy, c.after = c.count(ctx, append(ended, c.busy...), true), 0
+	open, err := c.any(ctx)
+	for open && err == nil {
+		err = c.lookAtPage(ctx)
+		open = c.after > 0
+	}
+	return err
+}
+
 // later has nodes be counted again soon, which somebody had locked: another counter for a moment, mostly.
 func (c *Counter) later(busy []uint64) {
 	if len(busy) == 0 {
@@ -157,18 +170,26 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 	if !time.Now().Before(c.until) {
 		return idleEvery + rand.N(idleEvery/2)
 	}
+	if c.errlog.On(ctx, doingLook, c.lookAtPage(ctx)) {
+		return ground.RetryLongest
+	}
+	return lookEvery + rand.N(lookEvery/5)
+}
+
+// lookAtPage looks at the next page of jobs. If it was the last one, the next page is the first.
+func (c *Counter) lookAtPage(ctx context.Context) error {
 	sent, cancel := context.WithTimeout(ctx, ground.StatementMax)
 	look, err := c.tables.LookAtNodes(sent, c.after, pageJobs)
 	cancel()
-	if c.errlog.On(ctx, doingLook, err) {
-		return ground.RetryLongest
+	if err != nil {
+		return err
 	}
 	if c.after = look.Last; look.Jobs < pageJobs {
 		c.after = 0
 	}
 	c.count(ctx, look.Ended, false)
 	c.bear(ctx, look.Ready)
-	return lookEvery + rand.N(lookEvery/5)
+	return nil
 }
 
 func (c *Counter) any(ctx context.Context) (bool, error) {
