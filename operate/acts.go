@@ -17,9 +17,10 @@ type Act struct {
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
 	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "restore", "pause", "resume", "hand over",
-	// "drain", "undrain", "break", "set limits", "set shards", "rename", "stop operation" or "resume operation".
+	// "drain", "undrain", "break", "set limits", "set shards", "rename", "stop operation", "resume operation", "cancel flow" or
+	// "retry flow".
 	Verb string
-	// JobType is the type that the act is about; nil: it is about jobs, or about an instance, whose id is in Detail.
+	// JobType is the type that the act is about; nil: it is about jobs, or about an instance or a flow, whose id is in Detail.
 	JobType *int32
 	// Jobs are the jobs that it changed, in ascending order. [queue_job.Jobs.Delete] and Restore only count them.
 	Jobs []uint64

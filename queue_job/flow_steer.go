@@ -46,40 +46,6 @@ func (s FlowState) String() string {
 	return fmt.Sprintf("FlowState(%d)", int16(s))
 }
 
-// FlowInfo is a flow as it was read.
-type FlowInfo struct {
-	Id        uint64
-	Kind, Key string
-	State     FlowState
-	Created   time.Time
-	Ended     time.Time // zero: it is open
-	// Stuck: the flow is open and cannot go on by itself. A job has failed or was cancelled, could not be added, or its row was deleted; nothing
-	// else of it waits or runs.
-	Stuck bool
-	Jobs  []FlowJobInfo
-}
-
-// FlowJobInfo is a job of a flow.
-type FlowJobInfo struct {
-	Name string
-	// Waits is for how many jobs it waits that have not ended.
-	Waits int
-	// Followers are the names of the jobs that come after it.
-	Followers []string
-	// JobId is the job; 0: it is not added yet.
-	JobId uint64
-	// Status is the status of the job. What has succeeded stays so when the row is deleted. Of a job that is not added yet, it is JobStatusInit.
-	Status JobStatus
-	// Gone: somebody has deleted the row of the job before it had succeeded.
-	Gone bool
-	// CalledOff: its turn had come when the flow was cancelled, so it was not added.
-	CalledOff bool
-	// Problem is why the database has refused to add the job. [Jobs.RetryFlow] tries again.
-	Problem string
-	// Result is the text that the job had set with [Job.SetResult] when it succeeded.
-	Result string
-}
-
 // Flow returns a flow with its jobs, in an order in which each stands behind those that it comes after. If there is none, the cause of the error is
 // [ErrNoFlow].
 func (j *Jobs) Flow(ctx context.Context, ex Executor, id uint64) (*FlowInfo, error) {
@@ -98,27 +64,24 @@ func (j *Jobs) Flow(ctx context.Context, ex Executor, id uint64) (*FlowInfo, err
 	if err != nil {
 		return nil, flowErr("get", id, err)
 	}
-	info := &FlowInfo{Id: f.ID, Kind: f.Kind, Key: f.Key, State: FlowState(f.State), Created: time.Unix(f.Created, 0)}
-	if f.Ended > 0 {
-		info.Ended = time.Unix(f.Ended, 0)
-	}
+	read := flowInfoOf(f)
+	info := &read
 	moves := false
 	for i := range nodes {
 		if n := &nodes[i]; n.Name != "" {
-			info.Jobs = append(info.Jobs, flowJobOf(n, nodes))
-			moves = moves || n.State == store.NodeReady || n.State == store.NodeBorn && n.Status != store.NoRow && !isGivenUp(n.Status)
+			job := flowJobOf(n, nodes)
+			if info.Jobs = append(info.Jobs, job); job.Status == JobStatusSuccess {
+				info.Done++
+			}
+			moves = moves || job.Moves()
 		}
 	}
 	info.Stuck = info.State == FlowOpen && !moves
 	return info, nil
 }
 
-func isGivenUp(status int32) bool {
-	return JobStatus(status) == JobStatusFailed || JobStatus(status) == JobStatusCancelled
-}
-
 func flowOf(ctx context.Context, st *record.Store, id uint64) (*store.Flow, error) {
-	flows, err := st.Flows(ctx, []uint64{id}, "", "", -1, 0, 1)
+	flows, err := st.Flows(ctx, store.FlowsThat{IDs: []uint64{id}}, 1)
 	if err == nil && len(flows) == 0 {
 		err = ErrNoFlow
 	}
@@ -126,26 +89,6 @@ func flowOf(ctx context.Context, st *record.Store, id uint64) (*store.Flow, erro
 		return nil, err
 	}
 	return &flows[0], nil
-}
-
-func flowJobOf(n *store.Node, nodes []store.Node) FlowJobInfo {
-	info := FlowJobInfo{Name: n.Name, Waits: n.Waits, JobId: n.JobID, Problem: n.Problem, Result: n.Result, CalledOff: n.State == store.NodeCalledOff}
-	switch {
-	case n.State == store.NodeDone:
-		info.Status = JobStatusSuccess
-	case n.State == store.NodeBorn && n.Status == store.NoRow:
-		info.Gone = true
-	case n.State == store.NodeBorn:
-		info.Status = JobStatus(n.Status)
-	}
-	for _, numbers := range [][]int{n.Followers, n.Enders} {
-		for _, number := range numbers {
-			if number < len(nodes) && nodes[number].Name != "" {
-				info.Followers = append(info.Followers, nodes[number].Name)
-			}
-		}
-	}
-	return info
 }
 
 // revealResults decodes results, as they stand in the nodes of a flow. What cannot be decoded stays as it is stored.
@@ -201,13 +144,25 @@ func (j *Jobs) CancelFlow(ctx context.Context, ex Executor, id uint64) (cancelle
 	return cancelled, flowErr("cancel", id, err)
 }
 
+// notingFlow calls a change of a flow, see notingOther. What becomes of its jobs is noted as ever.
+func notingFlow(
+	ctx context.Context, st *record.Store, verb string, f *store.Flow, change func(*record.Store) (changed bool, err error),
+) (changed bool, err error) {
+	about := struct {
+		Flow uint64 `json:"flow,string"`
+		Kind string `json:"kind"`
+		Key  string `json:"key,omitempty"`
+	}{f.ID, f.Kind, f.Key}
+	return notingOther(ctx, st, &record.Act{Verb: verb}, about, change)
+}
+
 func (j *Jobs) cancelFlow(ctx context.Context, ex Executor, st *record.Store, f *store.Flow) (cancelled int, err error) {
 	held := !st.CommitsEach()
 	if held {
 		_, err = st.LiveJobs(ctx, f, 0, store.NodesMax+1, true)
 	}
 	if err == nil {
-		_, err = st.CancelFlow(ctx, f.ID)
+		_, err = notingFlow(ctx, st, "cancel flow", f, func(st *record.Store) (bool, error) { return st.CancelFlow(ctx, f.ID) })
 	}
 	for after, more := uint64(0), true; more && err == nil; {
 		var page []store.NodeJob
@@ -239,7 +194,10 @@ func (j *Jobs) RetryFlow(ctx context.Context, ex Executor, id uint64) (n int, er
 	}
 	if err == nil {
 		err = st.InOneTransaction(ctx, func(st *record.Store) (err error) {
-			n, err = retryFlow(ctx, st, f)
+			_, err = notingFlow(ctx, st, "retry flow", f, func(st *record.Store) (changed bool, err error) {
+				n, err = retryFlow(ctx, st, f)
+				return n > 0 || f.State == store.FlowCancelled, err
+			})
 			return err
 		})
 	}

@@ -55,6 +55,7 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 			_, err := jobs.AddFlow(ctx, ex, f)
 			return err
 		},
+		"Flows":       func() error { _, err := jobs.Flows(ctx, ex, queue_job.FlowFilter{}); return err },
 		"Flow":        func() error { _, err := jobs.Flow(ctx, ex, 1); return err },
 		"CancelFlow":  func() error { _, err := jobs.CancelFlow(ctx, ex, 1); return err },
 		"RetryFlow":   func() error { _, err := jobs.RetryFlow(ctx, ex, 1); return err },

@@ -75,7 +75,7 @@ func openWith(t *testing.T, db queue_job.DB, codec queue_job.Codec) *queue_job.J
 var secretsOf = map[string]string{
 	"Add": "writes", "AddMany": "writes", "AddSeq": "writes", "AddUnique": "writes", "SetParams": "writes", "RetryWith": "writes", "Restore": "writes",
 	"PutSchedule": "writes", "RunSchedule": "writes", "Signal": "writes", "BackfillSchedule": "writes", "Schedules": "reads",
-	"AddFlow": "writes", "Then": "writes", "Flow": "reads", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
+	"AddFlow": "writes", "Then": "writes", "Flow": "reads", "Flows": "", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
 	"PauseSchedule": "", "ResumeSchedule": "", "DeleteSchedule": "", "NextTimes": "",
 	"All": "reads", "Get": "reads", "Steps": "reads", "RunLogs": "reads", "List": "reads", "Wait": "reads", "Delete": "reads",
 	"Attempts": "", "Break": "", "Bury": "", "Cancel": "", "Counts": "", "DeleteJobs": "", "Drain": "", "Fleet": "", "HandOver": "", "Instances": "",

@@ -107,7 +107,10 @@ var sentBy = map[string]*regexp.Regexp{
 	"PutSchedule":        regexp.MustCompile(`^UPDATE async_job_schedule_tab .*SET reached_at = CASE WHEN spec`),
 	"AddFlow":            regexp.MustCompile(`^INSERT INTO async_job_flow_tab`),
 	"AddNodes":           regexp.MustCompile(`^INSERT INTO async_job_node_tab`),
-	"Flows":              regexp.MustCompile(`^SELECT id, kind, .* FROM async_job_flow_tab WHERE`),
+	"Flows":              regexp.MustCompile(`^SELECT id, kind, .* FROM async_job_flow_tab `),
+	"FlowsStand":         regexp.MustCompile(`^SELECT n\.id DIV \? AS flow, SUM\(.* GROUP BY`),
+	"CountFlows":         regexp.MustCompile(`^SELECT f\.kind, COUNT\(\*\)`),
+	"NodeInFlow":         regexp.MustCompile(`^SELECT n\.id AS node, n\.name, .* JOIN async_job_flow_tab AS f`),
 	"NodesOf":            regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(NULL, .* FROM async_job_node_tab`),
 	"NodesNamed":         regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(n\.spec, .* FROM async_job_node_tab .* n\.name = `),
 	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_flow_tab WHERE state = \? LIMIT`),
@@ -346,6 +349,17 @@ func useFlows(t *testing.T, jobs *queue_job.Jobs, st *record.Store, pool *sql.DB
 	_, err = st.NodesNamed(ctx, nil, []uint64{first}, "a")
 	if err == nil {
 		_, err = st.AnyFlow(ctx)
+	}
+	for _, filter := range []queue_job.FlowFilter{{}, {Stuck: true}, {States: []queue_job.FlowState{queue_job.FlowOpen}, Key: "k"}} {
+		if err == nil {
+			_, err = jobs.Flows(ctx, pool, filter)
+		}
+	}
+	if err == nil {
+		_, err = st.CountFlows(ctx)
+	}
+	if err == nil {
+		_, _, err = st.NodeInFlow(ctx, first)
 	}
 	if err == nil {
 		_, err = st.LookAtNodes(ctx, 0, 10)

@@ -124,6 +124,9 @@ func verbCalls(instance string) map[string][]verbCall {
 		})
 	}
 	for _, id := range []uint64{3, 99} {
+		for _, filter := range []queue_job.FlowFilter{{Key: "ü"}, {Kind: "order", Before: id}, {Stuck: true, States: []queue_job.FlowState{0, 1}}} {
+			is("Flows", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Flows(ctx, ex, filter)) })
+		}
 		is("Flow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.Flow(ctx, ex, id)) })
 		is("CancelFlow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.CancelFlow(ctx, ex, id)) })
 		is("RetryFlow", func(ctx context.Context, j jobsOf, ex executor) []any { return together(j.RetryFlow(ctx, ex, id)) })

@@ -107,7 +107,7 @@ func (a *Arguments) Among(column string, texts []string) string {
 }
 
 // Numbers writes a list of numbers, with commas between them.
-func Numbers[N int32 | int64 | uint64](list []N) string {
+func Numbers[N int16 | int32 | int64 | uint64](list []N) string {
 	text := make([]byte, 0, 12*len(list))
 	for i, n := range list {
 		if i > 0 {

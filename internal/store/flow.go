@@ -42,6 +42,9 @@ type Node struct {
 	Result    string
 	Problem   string // why the job could not be added
 	Status    int32  // job_status of the job as it is now; [NoRow]: there is none
+	JobType   int32  // of that job …
+	InFlight  bool   // … which is marked
+	Later     bool   // … which is to start at a time that has not come
 }
 
 // States of nodes.
@@ -239,36 +242,6 @@ func (s *Store) AddNodes(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// Flows reads flows by their ids or, without any, up to a limit of those before an id (0: all), the latest first, of a kind and a key if there
-// is one, and of one state unless that is negative.
-func (s *Store) Flows(ctx context.Context, ids []uint64, kind, key string, state int16, before uint64, limit int) ([]Flow, error) {
-	args, where := s.Arguments(), []string{}
-	and := func(condition string) { where = append(where, condition) }
-	if len(ids) > 0 {
-		and(args.In(ids))
-	}
-	if before > 0 {
-		and("id < " + args.ID(before))
-	}
-	if kind != "" {
-		and("kind = " + args.Value(kind))
-	}
-	if key != "" {
-		and("flow_key = " + args.Value(key))
-	}
-	if state >= 0 {
-		and(fmt.Sprintf("state = %d", state))
-	}
-	if len(where) == 0 {
-		and("id > 0")
-	}
-	flows, err := conn.Read(ctx, s, conn.Each(func(f *Flow) []any {
-		return []any{&f.ID, &f.Kind, &f.Key, &f.State, &f.Nodes, &f.Created, &f.Ended}
-	}), fmt.Sprintf("SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at FROM %s "+
-		"WHERE %s ORDER BY id DESC LIMIT %s", s.Tables.Flows, strings.Join(where, " AND "), args.Number(int64(limit))), args.List...)
-	return flows, conn.Wrap("read flows", err)
-}
-
 // NodesOf reads the nodes of a flow in their order, with how their jobs stand, and without what these are.
 func (s *Store) NodesOf(ctx context.Context, flow uint64) ([]Node, error) {
 	args := s.Arguments()
@@ -298,11 +271,12 @@ func (s *Store) nodes(ctx context.Context, spec string, args *conn.Arguments, wh
 	}
 	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any {
 		return []any{&r.ID, &r.Name, &r.State, &r.Waits, &r.followers, &r.enders, &r.spec, &r.JobID, &r.Born, &r.Counted, &r.Result, &r.Problem,
-			&r.Status}
+			&r.Status, &r.JobType, &r.InFlight, &r.Later}
 	}), fmt.Sprintf("SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(%s, ''), "+
 		"COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), "+
-		"CASE WHEN j.id IS NULL THEN %d ELSE COALESCE(j.job_status, 0) END FROM %s AS n %s LEFT JOIN %s AS j %[4]s ON %[6]s WHERE %s ORDER BY n.id",
-		spec, NoRow, s.Tables.Nodes, s.ByPrimary, s.Tables.Jobs, itsJob, where), args.List...)
+		"CASE WHEN j.id IS NULL THEN %d ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, "+
+		"CASE WHEN j.start_time > %[8]s THEN 1 ELSE 0 END FROM %[3]s AS n %s LEFT JOIN %s AS j %[4]s ON %[6]s WHERE %s ORDER BY n.id",
+		spec, NoRow, s.Tables.Nodes, s.ByPrimary, s.Tables.Jobs, itsJob, where, s.NowSecond), args.List...)
 	for i := range rows {
 		r := &rows[i]
 		if r.Followers, err = readRanges(r.followers); err == nil {

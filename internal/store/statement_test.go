@@ -217,8 +217,17 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"AddNodes": func(ctx context.Context, s *record.Store) {
 		_ = s.AddNodes(ctx, []store.Node{{ID: aNode, Name: "pay", State: store.NodeBorn, JobID: 7, Born: 1000, Followers: []int{1, 2, 3, 5}, Job: newJobs[0]}, {ID: aNode + 1, Waits: 1}})
 	},
-	"Flows":        func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, nil, "order", "4711", 0, 9, 100) },
-	"Flows, by id": func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, ids, "", "", -1, 0, 100) },
+	"Flows": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Flows(ctx, store.FlowsThat{Kind: "order", Key: "4711", States: []int16{1, 2}, Before: 9}, 100)
+	},
+	"Flows, by id": func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, store.FlowsThat{IDs: ids}, 100) },
+	"Flows, open": func(ctx context.Context, s *record.Store) {
+		_, _ = s.Flows(ctx, store.FlowsThat{States: []int16{store.FlowOpen}}, 100)
+	},
+	"Flows, stuck": func(ctx context.Context, s *record.Store) { _, _ = s.Flows(ctx, store.FlowsThat{Stuck: true}, 100) },
+	"FlowsStand":   func(ctx context.Context, s *record.Store) { _, _ = s.FlowsStand(ctx, ids) },
+	"CountFlows":   func(ctx context.Context, s *record.Store) { _, _ = s.CountFlows(ctx) },
+	"NodeInFlow":   func(ctx context.Context, s *record.Store) { _, _, _ = s.NodeInFlow(ctx, aNode) },
 	"NodesOf":      func(ctx context.Context, s *record.Store) { _, _ = s.NodesOf(ctx, 3) },
 	"NodesNamed":   func(ctx context.Context, s *record.Store) { _, _ = s.NodesNamed(ctx, nil, []uint64{aNode}, "pay") },
 	"AnyFlow":      func(ctx context.Context, s *record.Store) { _, _ = s.AnyFlow(ctx) },

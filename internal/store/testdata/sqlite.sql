@@ -419,6 +419,21 @@ SET state = 1, ended_at = unixepoch(), open_key = NULL
 WHERE id = 3
   AND state = 0;
 
+-- CountFlows
+SELECT f.kind, COUNT(*), SUM(CASE WHEN m.flow IS NULL THEN 1 ELSE 0 END)
+FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
+  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.state IN (1, 2)
+    AND (n.state = 1 OR n.state = 2
+      AND j.id IS NOT NULL
+      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+        AND n.enders IS NOT NULL))) AS m ON m.flow = f.id
+WHERE f.state = 0
+  AND f.ended_at IS NULL
+GROUP BY f.kind
+ORDER BY f.kind;
+
 -- CountLate
 SELECT part, job_type, COUNT(*)
 FROM (SELECT *
@@ -782,7 +797,7 @@ FROM async_job_flow_tab
 WHERE id < 9
   AND kind = ?
   AND flow_key = ?
-  AND state = 0
+  AND state IN (1,2)
 ORDER BY id DESC
 LIMIT 100; -- with "order", "4711"
 
@@ -792,6 +807,44 @@ FROM async_job_flow_tab
 WHERE id BETWEEN 1 AND 2
 ORDER BY id DESC
 LIMIT 100;
+
+-- Flows, open
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab
+WHERE state = 0
+  AND ended_at IS NULL
+ORDER BY id DESC
+LIMIT 100;
+
+-- Flows, stuck
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
+  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.state IN (1, 2)
+    AND (n.state = 1 OR n.state = 2
+      AND j.id IS NOT NULL
+      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+        AND n.enders IS NOT NULL))) AS moving ON flow = id
+WHERE state = 0
+  AND ended_at IS NULL
+  AND flow IS NULL
+ORDER BY id DESC
+LIMIT 100;
+
+-- FlowsStand
+SELECT n.id / 131072 AS flow, SUM(CASE WHEN n.name <> ''
+    AND (n.state = 3 OR n.state = 2
+      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (n.state = 1 OR n.state = 2
+      AND j.id IS NOT NULL
+      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+        AND n.enders IS NOT NULL)) THEN 1 ELSE 0 END)
+FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 131072
+  AND n.id < 262144 OR n.id >= 262144
+  AND n.id < 393216
+GROUP BY n.id / 131072;
 
 -- ForgetSteps
 DELETE
@@ -1267,8 +1320,13 @@ WHERE id > 3
 ORDER BY id + 0
 LIMIT 100; -- with "order 4711"
 
+-- NodeInFlow
+SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
+FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = 3
+WHERE n.id = 393217;
+
 -- NodesNamed
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -1277,7 +1335,7 @@ WHERE n.id >= 393216
 ORDER BY n.id; -- with "pay"
 
 -- NodesOf
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216

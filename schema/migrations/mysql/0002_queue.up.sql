@@ -153,7 +153,8 @@ CREATE TABLE IF NOT EXISTS async_job_flow_tab (
   ended_at   bigint DEFAULT NULL COMMENT 'unix seconds; NULL: it is open',
   PRIMARY KEY (id),
   UNIQUE KEY async_job_flow_open (kind, open_key),
-  KEY async_job_flow_state (state, ended_at)
+  KEY async_job_flow_state (state, ended_at),
+  KEY async_job_flow_key (flow_key)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
 
 CREATE TABLE IF NOT EXISTS async_job_node_tab (

@@ -178,6 +178,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS async_job_flow_open ON async_job_flow_tab (kin
 
 CREATE INDEX IF NOT EXISTS async_job_flow_state ON async_job_flow_tab (state, ended_at);
 
+CREATE INDEX IF NOT EXISTS async_job_flow_key ON async_job_flow_tab (flow_key, id) WHERE flow_key IS NOT NULL;
+
 CREATE TABLE IF NOT EXISTS async_job_node_tab (
   id        bigint PRIMARY KEY,
   name      varchar(128) NOT NULL,
