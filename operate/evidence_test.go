@@ -259,6 +259,7 @@ func (e evidence) facts() *facts {
 	if f.job.Group != "" {
 		f.first = uint64(38 + e.upTo(2))
 	}
+	e.inFlow(f)
 	return f
 }
 
@@ -489,7 +490,7 @@ func claimsOf(f *facts) []claim {
 	putOff := func() bool {
 		return pending() && j.Status == queue_job.JobStatusContinue && j.Deferred > 0 && j.Due.After(now) && fresh() && line.PutOff != nil
 	}
-	return []claim{
+	return append(claimsOfPlace(f), []claim{
 		{`There is no such job: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix\.`, is(j == nil)},
 		{`It is (\w+), so it does not run any more\.`, func(said []string) bool { return !j.Pending() && said[1] == j.State() }},
 		{`Retry the job\.`, is(j != nil && !j.Pending() && j.Status != queue_job.JobStatusSuccess)},
@@ -673,7 +674,7 @@ func claimsOf(f *facts) []claim {
 		{`Somebody has limited the type to (.*?) \(SetLimits\)\.`, func(said []string) bool { return !told && said[1] == k.Limits.String() }},
 		{`Jobs of a higher priority come first\.`, is(j != nil && j.Priority < queue_job.PriorityUrgent)},
 		{`The log of the holder says if its statements fail\.`, func([]string) bool { return line == nil || line.FailingSince == 0 }},
-	}
+	}...)
 }
 
 func math64(f float64) int { return int(time.Duration(f+1)) - 1 }

@@ -101,6 +101,8 @@ type facts struct {
 	kind           queue_job.Type       // of the job; without settings, if no instance has told any
 	fleet          store.Fleet
 	lines          []store.Line // what the holders of leases have told of their memory
+	node           *store.Node  // its place in its flow; nil: it is of none
+	flow           *store.Flow
 }
 
 // told reports whether an instance has written the settings of the job's type.
@@ -123,9 +125,12 @@ func explain(f *facts) *Explanation {
 				"table prefix."})
 		return e
 	case !f.job.Pending():
-		add(f.final())
+		r := f.final()
+		f.tellFlow(&r)
+		add(r)
 		return e
 	}
+	defer func() { f.tellFlow(&e.Reasons[len(e.Reasons)-1]) }()
 	if f.job.InFlight {
 		if holder, moved := f.holderOf(f.job.Term); holder != nil {
 			if s := f.silenceOf(holder); s != nil && s.buried {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/share"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -18,7 +20,7 @@ import (
 // type and what the holders have told. If nothing keeps the job but the line of its holder, and the type has an order or a limit
 // for each group, a fifth reads the first job of its group; if groups take turns, another counts those that were added before it; of a job that
 // is to go on later, one reads its steps. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it
-// changes during three looks, that is an error.
+// changes during three looks, that is an error. Of a job of a flow, one more statement reads its place in there.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
@@ -63,6 +65,9 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 			return nil, false, err
 		}
 	}
+	if f.node, f.flow, err = placeOf(ctx, st, f.job); err != nil {
+		return nil, false, err
+	}
 	beside, err := st.BesideJob(ctx, id, f.job.JobType, share.TypeLease(f.job.JobType))
 	if err != nil || beside.Job == nil || *beside.Job != asRead(f.job) {
 		return nil, false, err
@@ -84,6 +89,22 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 		}
 	}
 	return f, true, nil
+}
+
+// placeOf is where a job stands in its flow. Nil: it is of none, or the flow is gone.
+func placeOf(ctx context.Context, st *record.Store, job *queue_job.JobInfo) (*store.Node, *store.Flow, error) {
+	if job.FlowId == 0 {
+		return nil, nil, nil
+	}
+	id, err := strconv.ParseUint(job.FlowNode, 10, 64)
+	if err != nil {
+		return nil, nil, nil
+	}
+	node, flow, err := st.NodeInFlow(ctx, id)
+	if node == nil || node.JobID != job.Id { // metadata that somebody has copied
+		return nil, nil, err
+	}
+	return node, flow, nil
 }
 
 // isInLine reports whether nothing keeps the job but the line of its holder.

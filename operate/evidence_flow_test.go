@@ -1,0 +1,272 @@
+package operate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/create-info/persistent-queue/internal/store"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// flow draws a look at a flow, also one that nobody has left like that.
+func (e evidence) flow() *flowFacts {
+	f := &flowFacts{id: 12, now: now, jobs: map[uint64]*queue_job.JobInfo{}, errors: map[uint64]queue_job.Attempt{}}
+	if e.one(30) {
+		return f
+	}
+	f.flow = &queue_job.FlowInfo{Id: 12, Kind: "order", Key: [...]string{"", "4711"}[e.upTo(1)], State: queue_job.FlowState(e.upTo(2)), Created: now.Add(-time.Hour)}
+	if e.one(2) {
+		f.flow.State = queue_job.FlowOpen
+	}
+	if f.flow.State != queue_job.FlowOpen {
+		f.flow.Ended = now.Add(-time.Minute)
+	}
+	n := 1 + e.upTo(6)
+	if e.one(8) {
+		n += 30
+	}
+	same := e.IntN(9) // of most jobs in some flows, so that there are more than are shown
+	moves := false
+	for i := range n {
+		j := queue_job.FlowJobInfo{Name: fmt.Sprint("n", i), JobType: 7}
+		for k := range e.upTo(min(4, n-i-1)) {
+			j.Followers = append(j.Followers, fmt.Sprint("n", i+k+1))
+		}
+		j.AfterEnd = slices.Clone(j.Followers[len(j.Followers)-e.upTo(len(j.Followers)):])
+		kind := e.IntN(9)
+		if n > 20 && !e.one(5) || e.one(2) {
+			kind = same
+		}
+		e.stand(f, &j, uint64(100+i), kind)
+		if j.Status == queue_job.JobStatusSuccess {
+			f.flow.Done++
+		}
+		moves = moves || kind < 3 || kind == 7 || j.ToCount
+		f.flow.Jobs = append(f.flow.Jobs, j)
+	}
+	f.flow.Total, f.flow.Stuck = n, f.flow.State == queue_job.FlowOpen && !moves
+	return f
+}
+
+// stand has a job of a flow stand in one of nine ways: 0 to 2 wait for their turn or run, 7 is ready, 8 waits for others.
+func (e evidence) stand(f *flowFacts, j *queue_job.FlowJobInfo, id uint64, kind int) {
+	j.JobId = id
+	switch kind {
+	case 0, 1, 2:
+		j.Status = [...]queue_job.JobStatus{queue_job.JobStatusInit, queue_job.JobStatusContinue, queue_job.JobStatusRetry}[kind]
+		j.InFlight = e.one(2)
+	case 3:
+		j.Status, j.ToCount = queue_job.JobStatusSuccess, e.one(3)
+	case 4:
+		j.Status = [...]queue_job.JobStatus{queue_job.JobStatusFailed, queue_job.JobStatusCancelled}[e.upTo(1)]
+		j.ToCount = len(j.AfterEnd) > 0 && e.one(2)
+	case 5:
+		j.Gone = true
+	case 6:
+		if j.JobId = 0; e.one(2) {
+			j.CalledOff = true
+		} else {
+			j.Problem = [...]string{"not this type", "not today."}[e.upTo(1)]
+		}
+	case 7:
+		j.JobId = 0
+	case 8:
+		j.JobId, j.Waits = 0, 1+e.upTo(2)
+	}
+	if j.JobId == 0 || j.Gone || j.Status == queue_job.JobStatusSuccess || e.one(5) {
+		return
+	}
+	job := &queue_job.JobInfo{Id: id, JobType: 7, Status: j.Status, InFlight: j.InFlight, AsOf: now, Due: now.Add(time.Duration(e.upTo(200)-100) * time.Second),
+		Updated: now.Add(-time.Duration(e.upTo(100)-5) * time.Second)}
+	if e.one(10) { // it has gone on since the flow was read
+		job.Status = queue_job.JobStatus(e.upTo(5))
+	}
+	f.jobs[id] = job
+	if j.Status == queue_job.JobStatusFailed && e.one(2) {
+		f.errors[id] = queue_job.Attempt{Attempt: 1 + e.upTo(3), Outcome: "failed", Error: [...]string{"no route", "no route."}[e.upTo(1)]}
+	}
+}
+
+func TestNoExplanationOfAFlowContradictsItsEvidence(t *testing.T) {
+	saw := map[string]int{}
+	var all []claim
+	for seed := range seedsOf(t, 10_000) {
+		f := evidence{rand.New(rand.NewPCG(uint64(seed), 3))}.flow()
+		e := explainFlow(f)
+		all = claimsOfFlow(f)
+		if wrong := wrongAboutFlow(f, e, all, saw); wrong != "" {
+			t.Fatalf("seed %d: %s\nof %+v\n%+v", seed, wrong, f.flow, e.Reasons)
+		}
+	}
+	neverSaid(t, all, saw)
+}
+
+func wrongAboutFlow(f *flowFacts, e *FlowExplanation, claims []claim, saw map[string]int) string {
+	if len(e.Reasons) == 0 {
+		return "no reason"
+	}
+	about := map[uint64]bool{}
+	for _, r := range e.Reasons {
+		for _, text := range []string{r.Text, r.Remedy} {
+			if wrong := contradiction(text, claims, saw); wrong != "" {
+				return fmt.Sprintf("%s: %s", r.Kind, wrong)
+			}
+		}
+		if !r.Until.IsZero() && !r.Until.After(now) || r.Since.After(now) {
+			return fmt.Sprintf("%s is since %v, until %v", r.Kind, r.Since, r.Until)
+		}
+		about[r.Job] = true
+	}
+	if f.flow == nil || f.flow.State != queue_job.FlowOpen || len(f.flow.Jobs) > flowJobsShown {
+		return ""
+	}
+	for _, j := range f.flow.Jobs {
+		if j.JobId > 0 && j.Status != queue_job.JobStatusSuccess && !about[j.JobId] {
+			return fmt.Sprintf("nothing is said of %q", j.Name)
+		}
+	}
+	return ""
+}
+
+// claimsOfFlow says when a sentence about a flow is so. It looks at the facts in its own way, and not as explainFlow does.
+func claimsOfFlow(f *flowFacts) []claim {
+	if f.flow == nil {
+		f = &flowFacts{id: f.id, now: f.now, flow: &queue_job.FlowInfo{State: -1}, jobs: map[uint64]*queue_job.JobInfo{}}
+	}
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
+	count := func(so func(j *queue_job.FlowJobInfo) bool) (n int) {
+		for i := range f.flow.Jobs {
+			if so(&f.flow.Jobs[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	pending := func(j *queue_job.FlowJobInfo) bool {
+		return j.JobId > 0 && !j.Gone && j.Status != 1 && j.Status != 2 && j.Status != 5
+	}
+	ready := func(j *queue_job.FlowJobInfo) bool {
+		return j.JobId == 0 && j.Waits == 0 && !j.CalledOff && j.Problem == ""
+	}
+	moves := func(j *queue_job.FlowJobInfo) bool { return pending(j) || ready(j) || j.ToCount }
+	bad := func(j *queue_job.FlowJobInfo) bool {
+		return j.Gone || j.CalledOff || j.Problem != "" || j.Status == 2 || j.Status == 5
+	}
+	its := func(name string, so func(j *queue_job.FlowJobInfo) bool) bool {
+		return count(func(j *queue_job.FlowJobInfo) bool { return j.Name == name && so(j) }) == 1
+	}
+	open := f.flow.State == queue_job.FlowOpen
+	is := func(ok bool) func([]string) bool { return func([]string) bool { return ok } }
+	var last *queue_job.FlowJobInfo // that was said to be held up
+	hold := func(j *queue_job.FlowJobInfo) bool { last = j; return open && bad(j) }
+	return []claim{
+		{`There is no such flow: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix\.`, is(f.flow.State < 0)},
+		{`It is done\.`, is(f.flow.State == queue_job.FlowDone)},
+		{`It is cancelled, so no job of it is added any more\.`, is(f.flow.State == queue_job.FlowCancelled)},
+		{`(\d+) of (\d+) jobs? (?:has|have) succeeded\.`, func(said []string) bool {
+			return number(said[1]) == count(func(j *queue_job.FlowJobInfo) bool { return j.Status == 1 }) && number(said[2]) == len(f.flow.Jobs)
+		}},
+		{`But (\d+) jobs? of it still waits? for a turn, or runs?: the cancellation has not got so far\.`, func(said []string) bool {
+			return f.flow.State == queue_job.FlowCancelled && number(said[1]) == count(pending) && count(pending) > 0
+		}},
+		{`Cancel the flow once more\.`, func([]string) bool { return f.flow.State == queue_job.FlowCancelled && count(pending) > 0 }},
+		{`If it is to go on after all, retry the flow\.`, func([]string) bool { return f.flow.State == queue_job.FlowCancelled && count(pending) == 0 }},
+		{`It is stuck: no job of it waits for its turn or runs, so it cannot go on by itself\.`, is(open && count(moves) == 0)},
+		{`Retry the flow when the cause is gone, or cancel it\.`, is(open && count(moves) == 0)},
+		{`It goes on\.`, is(open && count(moves) > 0)},
+		{`It waits for "([^"]+)", which is (\w+)\.`, func(said []string) bool {
+			return its(said[1], func(j *queue_job.FlowJobInfo) bool {
+				job := f.jobs[j.JobId]
+				if job == nil || !job.Pending() {
+					return pending(j) && said[2] == j.State()
+				}
+				return pending(j) && said[2] == job.State()
+			})
+		}},
+		{`It waits for (\d+) jobs? more\.`, func(said []string) bool {
+			if open {
+				return number(said[1]) == count(moves)-flowJobsShown
+			}
+			return number(said[1]) == count(pending)-flowJobsShown
+		}},
+		{`"([^"]+)" is (\w+), and nobody has counted that yet\. An instance does so within a second or so, or within ten seconds if the job was cancelled or has failed in a process that died\.`, func(said []string) bool {
+			return open && its(said[1], func(j *queue_job.FlowJobInfo) bool { return j.ToCount && !j.Status.Pending() && j.State() == said[2] })
+		}},
+		{`If it stays so, look whether an instance is there: it counts if its handle begins transactions\.`, func([]string) bool {
+			return count(func(j *queue_job.FlowJobInfo) bool { return j.ToCount }) > 0
+		}},
+		{`"([^"]+)" waits for nobody any more\. An instance adds its job within a second or so\.`, func(said []string) bool { return open && its(said[1], ready) }},
+		{`If it stays so, look whether an instance is there: it adds jobs if its handle begins transactions\.`, func([]string) bool { return count(ready) > 0 }},
+		{`The row of "([^"]+)" is gone: somebody has deleted it before it had succeeded\.`, func(said []string) bool {
+			return its(said[1], func(j *queue_job.FlowJobInfo) bool { return hold(j) && j.Gone })
+		}},
+		{`"([^"]+)" was not added, since its turn came when the flow was cancelled\.`, func(said []string) bool {
+			return its(said[1], func(j *queue_job.FlowJobInfo) bool { return hold(j) && j.CalledOff })
+		}},
+		{`"([^"]+)" could not be added: (not this type|not today)\.`, func(said []string) bool {
+			return its(said[1], func(j *queue_job.FlowJobInfo) bool { return hold(j) && strings.TrimRight(j.Problem, ".") == said[2] })
+		}},
+		{`"([^"]+)" is (failed|cancelled)\.`, func(said []string) bool {
+			return its(said[1], func(j *queue_job.FlowJobInfo) bool { return hold(j) && j.Status.String() == said[2] })
+		}},
+		{`Run (\d+): no route \(failed\)\.`, func(said []string) bool {
+			return last.Status == queue_job.JobStatusFailed && number(said[1]) == f.errors[last.JobId].Attempt && number(said[1]) > 0
+		}},
+		{`The flow is not done before it has succeeded\.`, func([]string) bool {
+			return bad(last) && !slices.ContainsFunc(last.Followers, func(name string) bool { return !slices.Contains(last.AfterEnd, name) })
+		}},
+		{`Before it has succeeded, (?:this is|these are) not added: ((?:"[^"]+"(?:, )?)+)(?:(\d+) more)?\.`, func(said []string) bool {
+			names := strings.Split(strings.TrimSuffix(said[1], ", "), ", ")
+			for _, name := range names {
+				if name = strings.Trim(name, `"`); !slices.Contains(last.Followers, name) || slices.Contains(last.AfterEnd, name) {
+					return false
+				}
+			}
+			return bad(last) && len(names)+number(said[2]) == len(last.Followers)-len(last.AfterEnd)
+		}},
+		{`(\d+) jobs? more holds? it up\.`, func(said []string) bool { return number(said[1]) == count(bad)-flowJobsShown }},
+		{`Retry the job, or the flow\.`, func([]string) bool {
+			return last.Status == queue_job.JobStatusFailed || last.Status == queue_job.JobStatusCancelled
+		}},
+		{`Retry the flow: then it is added anew\.`, func([]string) bool { return last.Gone || last.JobId == 0 }},
+	}
+}
+
+// inFlow draws which place a job has in a flow, if it has one.
+func (e evidence) inFlow(f *facts) {
+	if f.job == nil || e.one(2) {
+		return
+	}
+	f.flow = &store.Flow{ID: 12, Kind: "order", Key: [...]string{"", "4711"}[e.upTo(1)], State: int16(e.upTo(2)), Nodes: 5}
+	f.node = &store.Node{ID: store.NodeID(12, 2), Name: "pay", State: store.NodeBorn, JobID: f.job.Id, Followers: [][]int{{5}, {3}, {3, 4}, nil}[e.upTo(3)]}
+}
+
+// claimsOfPlace are the claims about a job's place in its flow.
+func claimsOfPlace(f *facts) []claim {
+	if f.flow == nil {
+		f = &facts{job: &queue_job.JobInfo{}, flow: &store.Flow{State: 3}, node: &store.Node{}}
+	}
+	behind := 0
+	for _, n := range f.node.Followers {
+		if n != 5 {
+			behind++
+		}
+	}
+	open := f.flow.State == store.FlowOpen && f.job.Status != queue_job.JobStatusSuccess
+	return []claim{
+		{`It is "pay" in flow 12, which is (open|done|cancelled) \(kind "order"(?:, key "(\d+)")?\)\.`, func(said []string) bool {
+			return said[1] == [...]string{"open", "done", "cancelled", ""}[f.flow.State] && said[2] == f.flow.Key
+		}},
+		{`The flow is not done before it has succeeded\.`, func([]string) bool { return open && behind == 0 }},
+		{`1 job that comes after it is not added before it has succeeded\.`, func([]string) bool { return open && behind == 1 }},
+		{`(\d) jobs that come after it are not added before it has succeeded\.`, func(said []string) bool { return open && said[1] == fmt.Sprint(behind) }},
+		{`If the flow is to go on after all, retry the flow: it takes its jobs along\.`, func([]string) bool {
+			return f.flow.State == store.FlowCancelled && f.job.Status == queue_job.JobStatusCancelled
+		}},
+	}
+}

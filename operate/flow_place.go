@@ -1,0 +1,41 @@
+package operate
+
+import (
+	"fmt"
+
+	"github.com/create-info/persistent-queue/internal/words"
+	"github.com/create-info/persistent-queue/queue_job"
+)
+
+// tellFlow adds to a reason which place the job has in its flow, and what its end means there.
+func (f *facts) tellFlow(r *Reason) {
+	if f.flow == nil {
+		return
+	}
+	state, key := queue_job.FlowState(f.flow.State), ""
+	if f.flow.Key != "" {
+		key = fmt.Sprintf(", key %q", f.flow.Key)
+	}
+	r.Text += fmt.Sprintf(" It is %q in flow %d, which is %v (kind %q%s).", f.node.Name, f.flow.ID, state, f.flow.Kind, key)
+	behind := f.behindIt()
+	switch succeeded := f.job.Status == queue_job.JobStatusSuccess; {
+	case state == queue_job.FlowCancelled && f.job.Status == queue_job.JobStatusCancelled:
+		r.Remedy = "If the flow is to go on after all, retry the flow: it takes its jobs along."
+	case state != queue_job.FlowOpen, succeeded:
+	case behind == 0:
+		r.Text += " The flow is not done before it has succeeded."
+	default:
+		r.Text += fmt.Sprintf(" %s not added before it has succeeded.", oneOrMany(behind, "1 job that comes after it is",
+			words.Count(behind, "job")+" that come after it are"))
+	}
+}
+
+// behindIt counts the jobs that wait for the success of this one. The end of the flow is none.
+func (f *facts) behindIt() (n int) {
+	for _, number := range f.node.Followers {
+		if number < f.flow.Nodes {
+			n++
+		}
+	}
+	return n
+}
