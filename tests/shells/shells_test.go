@@ -63,7 +63,7 @@ func TestTabOffersCommandsAndWhatTheDatabaseHas(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			program := found(t, shell)
-			for line, want := range map[string]string{"pqueue schem": "schema", "pqueue lease y": "yield", "pqueue type pause ": "4711", "pqueue job list --ol": "--oldest"} {
+			for line, want := range map[string]string{"pqueue schem": "schema", "pqueue lease y": "yield", "pqueue type pause ": "4711", "pqueue flow get ": "4712", "pqueue job list --ol": "--oldest"} {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				cmd := exec.CommandContext(ctx, program, script...)
@@ -96,7 +96,7 @@ func found(t *testing.T, shell string) string {
 	return ""
 }
 
-// prepare makes a database in which somebody has paused job type 4711.
+// prepare makes a database in which somebody has paused job type 4711, and a flow is there.
 func prepare(t *testing.T, file string) {
 	t.Helper()
 	db := dbtest.Open(t, "sqlite", "file:"+filepath.ToSlash(file))
@@ -106,6 +106,13 @@ func prepare(t *testing.T, file string) {
 	jobs, err := queue_job.Open(db)
 	if err == nil {
 		_, err = jobs.Pause(t.Context(), db, 4711)
+	}
+	if err == nil {
+		f := queue_job.NewFlow("order")
+		f.Job("pay", queue_job.AddModelJob{JobType: 4711})
+		if _, err = jobs.AddFlow(t.Context(), db, f); err == nil {
+			_, err = db.Exec("UPDATE async_job_flow_tab SET id = 4712") // a number that stands nowhere else
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

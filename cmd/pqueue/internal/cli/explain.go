@@ -43,17 +43,22 @@ func (a *app) explain(ctx context.Context, db *database, id uint64) error {
 			map[string]any{"schema": 1, "id": strconv.FormatUint(id, 10),
 				"at": stamp(e.At), "reasons": reasonsJSON(e.Reasons), "perhaps": reasonsJSON(e.Perhaps)})
 	default:
-		_, err = list(a, all(append(e.Reasons, e.Perhaps...)), "reasons", []column[operate.Reason]{
-			{"kind", func(r operate.Reason) string { return r.Kind }},
-			{"text", func(r operate.Reason) string { return r.Text }},
-			{"since", func(r operate.Reason) string { return clock(r.Since) }},
-			{"until", func(r operate.Reason) string { return clock(r.Until) }},
-			{"remedy", func(r operate.Reason) string { return r.Remedy }},
-		}, func(r operate.Reason) any { return reasonJSON(r) })
+		err = a.listReasons(append(e.Reasons, e.Perhaps...))
 	}
 	if err == nil && e.Job == nil {
 		return &exit{exitNothing, nil}
 	}
+	return err
+}
+
+func (a *app) listReasons(reasons []operate.Reason) error {
+	_, err := list(a, all(reasons), "reasons", []column[operate.Reason]{
+		{"kind", func(r operate.Reason) string { return r.Kind }},
+		{"text", func(r operate.Reason) string { return r.Text }},
+		{"since", func(r operate.Reason) string { return clock(r.Since) }},
+		{"until", func(r operate.Reason) string { return clock(r.Until) }},
+		{"remedy", func(r operate.Reason) string { return r.Remedy }},
+	}, func(r operate.Reason) any { return reasonJSON(r) })
 	return err
 }
 
@@ -80,24 +85,24 @@ func showExplanation(to io.Writer, e *operate.Explanation) {
 		fmt.Fprintf(to, "job %d of type %s: %s\n", e.Id, typeText(e.Job.JobType, e.Job.TypeName), e.Job.State())
 	}
 	for _, r := range e.Reasons {
-		showReason(to, e, r)
+		showReason(to, e.At, r, commandFor(e, r))
 	}
 	if len(e.Perhaps) > 0 {
 		fmt.Fprintln(to, "\nWhat it may wait for:")
 	}
 	for _, r := range e.Perhaps {
-		showReason(to, e, r)
+		showReason(to, e.At, r, commandFor(e, r))
 	}
 }
 
-func showReason(to io.Writer, e *operate.Explanation, r operate.Reason) {
+func showReason(to io.Writer, at time.Time, r operate.Reason, command string) {
 	fmt.Fprintf(to, "\n  %s\n", oneLine(r.Text))
 	var more []string
 	if !r.Since.IsZero() {
-		more = append(more, fmt.Sprintf("since %s (%s)", clock(r.Since), span(e.At.Sub(r.Since))))
+		more = append(more, fmt.Sprintf("since %s (%s)", clock(r.Since), span(at.Sub(r.Since))))
 	}
 	if !r.Until.IsZero() {
-		more = append(more, fmt.Sprintf("until %s (in %s)", clock(r.Until), span(r.Until.Sub(e.At).Round(time.Second))))
+		more = append(more, fmt.Sprintf("until %s (in %s)", clock(r.Until), span(r.Until.Sub(at).Round(time.Second))))
 	}
 	if len(more) > 0 {
 		fmt.Fprintf(to, "      %s\n", strings.Join(more, ", "))
@@ -105,7 +110,7 @@ func showReason(to io.Writer, e *operate.Explanation, r operate.Reason) {
 	if r.Remedy != "" {
 		fmt.Fprintf(to, "      %s\n", r.Remedy)
 	}
-	if command := commandFor(e, r); command != "" {
+	if command != "" {
 		fmt.Fprintf(to, "      %s\n", command)
 	}
 }

@@ -158,6 +158,7 @@ type job struct {
 	Meta       map[string]string `json:"meta,omitempty"`
 	Expires    *string           `json:"expires,omitempty"`
 	Tags       []string          `json:"tags,omitempty"`
+	Flow       string            `json:"flow,omitempty"`
 	Progress   string            `json:"progress,omitempty"`
 	Result     string            `json:"result,omitempty"`
 	Runs       []run             `json:"unsuccessful_runs,omitempty"`
@@ -186,13 +187,17 @@ type run struct {
 }
 
 func jobJSON(j *queue_job.JobInfo) *job {
+	flow := ""
+	if j.FlowId > 0 {
+		flow = strconv.FormatUint(j.FlowId, 10)
+	}
 	return &job{
 		Id: strconv.FormatUint(j.Id, 10), Type: j.JobType, TypeName: j.TypeName,
 		State: j.State(), Status: j.Status.String(), InFlight: j.InFlight && j.Pending(),
 		Params: j.JobParams, Created: stamp(j.Created), Due: stamp(j.Due), Updated: stamp(j.Updated),
 		Attempts: j.Attempts, Retries: j.Retries, Lost: j.Lost, Deferred: j.Deferred,
 		Key: j.Key, Unique: j.Unique, Group: j.Group, Priority: j.Priority.String(), MaxRetries: j.MaxRetries,
-		Meta: j.Meta, Expires: stamp(j.Expires), Tags: j.Tags, Progress: j.Progress, Result: j.Result,
+		Meta: j.Meta, Expires: stamp(j.Expires), Tags: j.Tags, Flow: flow, Progress: j.Progress, Result: j.Result,
 	}
 }
 
@@ -290,6 +295,9 @@ func showJob(to io.Writer, j *queue_job.JobInfo, runs []queue_job.Attempt) error
 	}
 	if len(j.Tags) > 0 {
 		line("tags", strings.Join(j.Tags, ", "))
+	}
+	if j.FlowId > 0 {
+		line("flow", strconv.FormatUint(j.FlowId, 10))
 	}
 	for _, key := range slices.Sorted(maps.Keys(j.Meta)) {
 		line("meta "+key, j.Meta[key])
