@@ -32,6 +32,9 @@ var said = map[string]string{
 	"schedule-paused":  "The schedule is paused: its times get no jobs until somebody resumes it.",
 	"schedule-resumed": "The schedule goes on with the times from now on.",
 	"schedule-ran":     "This job of the schedule was added, and is due now.",
+	"flow-cancelled":   "The flow is cancelled, and so are its jobs that waited or ran. Contexts of handlers that run end within a second.",
+	"flow-retried":     "The flow goes on.",
+	"flow-open":        "Nothing was changed: another flow of the kind with its key is open by now.",
 	"schedule-deleted": "The schedule is deleted. The jobs that it has added stay.",
 	"limited":          "The type has these limits within a second. What runs, runs on, and counts.",
 	"asked":            "The holder is asked for the lease. It gives it to another instance within a second.",
@@ -67,6 +70,7 @@ func (c *console) change(do func(context.Context, *http.Request) (outcome, to st
 		c.happened.forget()
 		c.lists.forget()
 		c.timetables.forget()
+		c.flows.forget()
 		also := "?"
 		if strings.Contains(to, "?") {
 			also = "&"

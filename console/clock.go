@@ -64,6 +64,8 @@ func (c *console) asOf(ctx context.Context, body any) (at time.Time) {
 		at = body.At
 	case oneJob:
 		at = body.At
+	case oneFlow:
+		at = body.At
 	case retentionPage:
 		at = body.At
 	case faces.Errors:

@@ -32,8 +32,8 @@ type Verb string
 const (
 	// See is to look at jobs of a type, and at what is known of the type.
 	See Verb = "see"
-	// Cancel, Retry and RunNow are done to one job, or to all that a filter selects. Without a type in the filter, the permit is asked
-	// for the job type -1.
+	// Cancel, Retry and RunNow are done to one job, or to all that a filter selects, Cancel and Retry also to a flow. Without a type in the
+	// filter, the permit is asked for the job type -1. For a flow, it is asked for -1 and for the types of its jobs.
 	Cancel Verb = "cancel"
 	Retry  Verb = "retry"
 	RunNow Verb = "run now"
@@ -132,6 +132,7 @@ type console struct {
 	happened   sharedBy[string, *faces.Happened]
 	lists      sharedBy[listKey, found]
 	timetables sharedBy[timetableKey, []queue_job.ScheduleInfo]
+	flows      sharedBy[flowsKey, []queue_job.FlowInfo]
 	pasts      sharedBy[pastKey, told]
 	tenures    sharedBy[string, []operate.Tenure]
 	rendered   rendered
@@ -150,6 +151,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 		health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
 		series: sharedBy[seriesKey, *faces.Series]{most: seriesMax}, happened: sharedBy[string, *faces.Happened]{most: seriesMax},
 		lists: sharedBy[listKey, found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
+		flows:  sharedBy[flowsKey, []queue_job.FlowInfo]{most: flowListsMax},
 		permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {
 		set(c)
@@ -168,6 +170,9 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /queues/{type}/simulate", c.page("whatif", c.showWhatIf))
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))
 	mux.HandleFunc("GET /jobs/{id}", c.page("job", c.showJob))
+	mux.HandleFunc("GET /flows", c.page("flows", c.showFlows))
+	mux.HandleFunc("GET /flows/{id}", c.page("flow", c.showFlow))
+	mux.HandleFunc("POST /flows/{id}/{do}", c.change(c.changeFlow))
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /errors/{error}", c.page("failure", c.showError))
 	mux.HandleFunc("POST /errors/{error}/retry", c.change(c.retryFailedWith))
@@ -258,7 +263,8 @@ type entry struct {
 }
 
 var menu = []entry{
-	{"", "Overview", "overview"}, {"jobs", "Jobs", "jobs"}, {"errors", "Errors", "errors"}, {"schedules", "Schedules", "schedules"},
+	{"", "Overview", "overview"}, {"jobs", "Jobs", "jobs"}, {"flows", "Flows", "flows"}, {"errors", "Errors", "errors"},
+	{"schedules", "Schedules", "schedules"},
 	{"workers", "Workers", "instances"}, {"leases", "Leases", "leases"}, {"health", "Health", "health"}, {"retention", "Retention", "retention"},
 	{"audit", "Audit log", "acts"},
 }

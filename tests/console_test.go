@@ -524,6 +524,9 @@ func TestEveryAddressOfTheConsoleIsRelative(t *testing.T) {
 		if _, err := jobs.Pause(t.Context(), d.DB, 7); err != nil {
 			t.Fatal(err)
 		}
+		for range 3 {
+			addFlow(t, jobs, d.DB, fanOut(3))
+		}
 		b := browse(t, http.StripPrefix("/a/b", console.Handler(jobs)))
 		address := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 		change := regexp.MustCompile(`/(cancel|run-now|resume|pause|limits|set-params|reschedule|set-priority|delete|drain)$`)
@@ -578,9 +581,28 @@ func TestTheConsoleChangesNothingForWhoeverMayOnlyLook(t *testing.T) {
 		if page := b.get(fmt.Sprint("/jobs/", seen), http.StatusOK); strings.Contains(page, `method="post"`) {
 			t.Errorf("a job may be changed: %s", page)
 		}
-		for _, path := range []string{fmt.Sprint("/jobs/", hidden), "/jobs?type=8", "/queues/8"} {
+		flows := [3]uint64{}
+		for i, types := range [][2]int32{{7, 7}, {7, 8}, {8, 7}} { // the second job of the second flow is not there yet
+			f := queue_job.NewFlow("order")
+			f.Job("first", queue_job.AddModelJob{JobType: types[0]})
+			f.Job("second", queue_job.AddModelJob{JobType: types[1]}).After("first")
+			flows[i] = addFlow(t, jobs, d.DB, f)
+		}
+		if page := b.get(fmt.Sprint("/flows/", flows[0]), http.StatusOK); strings.Contains(page, `method="post"`) || !strings.Contains(page, "second") {
+			t.Errorf("a flow may be changed: %s", page)
+		}
+		b.get("/flows", http.StatusOK)
+		for _, path := range []string{fmt.Sprint("/jobs/", hidden), "/jobs?type=8", "/queues/8", fmt.Sprint("/flows/", flows[2])} {
 			b.get(path, http.StatusForbidden)
 		}
+		for _, id := range flows {
+			b.press(fmt.Sprintf("/flows/%d/cancel", id), http.StatusForbidden)
+			b.press(fmt.Sprintf("/flows/%d/retry", id), http.StatusForbidden)
+		}
+		if n := number(t, d.DB, "SELECT COUNT(*) FROM async_job_flow_tab WHERE state = 0"); n != 3 {
+			t.Errorf("%d of 3 flows are open", n)
+		}
+		execute(t, d.DB, "DELETE FROM async_job_tab WHERE id NOT IN ("+fmt.Sprint(seen, ", ", hidden)+")")
 		for _, path := range []string{"/queues/7/pause", "/queues/7/resume", "/queues/8/resume", "/queues/7/limits", "/queues/7/leases/0/hand-over", "/workers/0123456789ab/drain"} {
 			b.press(path, http.StatusForbidden)
 		}
@@ -787,14 +809,24 @@ func TestNothingThatAJobBringsIsMarkup(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitNumber(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		f := queue_job.NewFlow(evil[:60], queue_job.FlowKey(evil))
+		f.Job(evil, queue_job.AddModelJob{JobType: 7})
+		f.Job(evil+"2", queue_job.AddModelJob{JobType: 7}).After(evil)
+		f.Job("refused "+evil, queue_job.AddModelJob{JobType: 7}).After(evil)
+		flow := addFlow(t, jobs, d.DB, f)
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_tab WHERE job_status = 2")
+		if _, err := d.DB.Exec("UPDATE async_job_node_tab SET result = ?, problem = ?, state = CASE WHEN name LIKE 'refused%' THEN 4 ELSE state END", evil, evil); err != nil {
+			t.Fatal(err)
+		}
 		b := browse(t, console.Handler(jobs, console.WithTitle(evil)))
-		for _, path := range []string{"/", "/queues/7", "/queues/7/simulate", "/errors", "/errors/" + faces.ErrorID(7, evil), "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/workers", "/schedules", "/health", "/retention", "/leases", "/?said=" + url.QueryEscape(evil)} {
+		ofFlow := theFlow(t, jobs, d.DB, flow).Jobs[0].JobId
+		for _, path := range []string{"/", "/queues/7", "/queues/7/simulate", "/errors", "/errors/" + faces.ErrorID(7, evil), "/jobs", "/jobs?key=" + url.QueryEscape(evil), fmt.Sprint("/jobs/", added), "/workers", "/schedules", "/health", "/retention", "/leases", "/?said=" + url.QueryEscape(evil), "/flows", "/flows?state=stuck", "/flows?key=" + url.QueryEscape(evil), fmt.Sprint("/flows/", flow), fmt.Sprint("/jobs/", ofFlow)} {
 			page := b.get(path, http.StatusOK)
 			if strings.Contains(page, "<script>") || strings.Contains(page, "<img") || strings.Contains(page, `="javascript:`) {
 				t.Errorf("%s has markup that a job has brought:\n%s", path, page)
 			}
 		}
-		for _, path := range []string{"/jobs/" + url.PathEscape("<script>"), "/queues/" + url.PathEscape("<script>"), "/jobs?type=" + url.QueryEscape("<script>"), "/jobs?status=" + url.QueryEscape("<script>")} {
+		for _, path := range []string{"/jobs/" + url.PathEscape("<script>"), "/queues/" + url.PathEscape("<script>"), "/jobs?type=" + url.QueryEscape("<script>"), "/jobs?status=" + url.QueryEscape("<script>"), "/flows/" + url.PathEscape("<script>"), "/flows?state=" + url.QueryEscape("<script>")} {
 			answer, err := http.Get(b.base + path)
 			if err != nil {
 				t.Fatal(err)
@@ -868,8 +900,11 @@ func TestLookingAtTheConsoleCostsFewStatements(t *testing.T) {
 		<-started
 		inLine := addOne(t, jobs, d.DB, ofType(301), queue_job.WithGroup("b")).Id
 		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET attempts = 1 WHERE id = %d", inLine)) // it has a log to read
+		flow := addFlow(t, jobs, d.DB, fanOut(3))
+		ofFlow := theFlow(t, jobs, d.DB, flow).Jobs[0].JobId
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2, attempts = 1 WHERE id = %d", ofFlow))
 		// Of the leases, the second is the clock, once a minute: a page that says a wrong time is worse.
-		for path, most := range map[string]int64{"/": 5, "/?last=30d": 5, "/?compare=1": 5, "/data/series": 5, "/data/series?compare=1": 5, "/errors/0123456789abcdef": 5, "/queues/7": 5, "/queues/300": 5, "/queues/300/simulate": 5, "/leases": 2, "/leases?last=30d": 2, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/workers": 3, "/schedules": 4, "/schedule?name=a": 4, "/health": 6, "/retention": 5, "/audit": 3, "/audit?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5} {
+		for path, most := range map[string]int64{"/": 5, "/?last=30d": 5, "/?compare=1": 5, "/data/series": 5, "/data/series?compare=1": 5, "/errors/0123456789abcdef": 5, "/queues/7": 5, "/queues/300": 5, "/queues/300/simulate": 5, "/leases": 2, "/leases?last=30d": 2, "/jobs": 4, "/jobs?key=k": 4, "/jobs?type=7&status=init": 5, "/errors": 4, "/workers": 3, "/schedules": 4, "/schedule?name=a": 4, "/health": 6, "/retention": 5, "/audit": 3, "/audit?job=1": 2, "/operations/new?verb=cancel&type=7": 2, fmt.Sprint("/jobs/", id): 5, fmt.Sprint("/jobs/", inLine): 5, "/flows": 3, "/flows?state=stuck": 3, fmt.Sprint("/flows/", flow): 5, fmt.Sprint("/jobs/", ofFlow): 6} {
 			bestOfThree(t, func() error {
 				b := browse(t, console.Handler(jobs))
 				sent.Store(0)

@@ -60,6 +60,7 @@ type world struct {
 	db                                                        *sql.DB
 	jobs                                                      *queue_job.Jobs
 	done, failed, failsToo, retried, later, waits, runs, left uint64 // jobs
+	stuck, moving                                             uint64 // flows
 }
 
 func newWorld(t *testing.T) *world {
@@ -131,10 +132,46 @@ func newWorld(t *testing.T) *world {
 	w.runs = add(long, strings.Repeat("long ", 300))
 	w.left = add(unknown, nil)
 	w.schedule(t)
+	w.flow(t)
 	if _, err := operate.Begin(queue_job.WithActor(t.Context(), smuggled[0], all), w.jobs, db, operate.Change{Verb: operate.SetPriority, Priority: queue_job.PriorityHigh, Filter: queue_job.Filter{JobTypes: []int32{paused}}}); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// flow adds a flow that gets stuck, and one that goes on.
+func (w *world) flow(t *testing.T) {
+	t.Helper()
+	add := func(f *queue_job.Flow) uint64 {
+		t.Helper()
+		added, err := w.jobs.AddFlow(t.Context(), w.db, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return added.Id
+	}
+	f := queue_job.NewFlow(smuggled[0], queue_job.FlowKey(smuggled[1]))
+	f.Job("pay", queue_job.AddModelJob{JobType: mails, JobParams: smuggled})
+	f.Job("fails", queue_job.AddModelJob{JobType: mails, JobParams: "fails"})
+	for n, text := range smuggled {
+		if strings.Contains(text, "\u2028") {
+			continue
+		}
+		job := f.Job(text, queue_job.AddModelJob{JobType: mails, JobParams: smuggled})
+		if job.After("pay"); n > 1 {
+			job.After("fails")
+		}
+	}
+	f.Job("tidy", queue_job.AddModelJob{JobType: mails, JobParams: smuggled}).After(smuggled[0]).AfterEnd("fails")
+	w.stuck = add(f)
+	f = queue_job.NewFlow("order", queue_job.FlowKey("4711"))
+	job := queue_job.AddModelJob{JobType: paused}
+	f.Job("pay", job)
+	f.Job("write the invoice", job).After("pay")
+	f.Job("pack", job).After("pay")
+	f.Job("ship", job).After("write the invoice", "pack")
+	f.Job("tell support", job).AfterEnd("pay")
+	w.moving = add(f)
 }
 
 // nightly is a schedule.
@@ -248,12 +285,28 @@ func (w *world) settled(t *testing.T) {
 			t.Fatalf("these jobs are not where they should be: %v", want)
 		}
 	}
+	for end := time.Now().Add(patience); ; time.Sleep(tick) {
+		f, err := w.jobs.Flow(t.Context(), w.db, w.stuck)
+		if err != nil || f.Stuck {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("this flow is not stuck: %+v", f)
+		}
+	}
 }
 
 // pages are all that the console has, and whether the answer is an error.
 func (w *world) pages() map[string]bool {
 	pages := map[string]bool{"": false, "?last=24h": false, "?last=x": true, "errors/0123456789abcdef": false, "errors/" + faces.ErrorID(mails, smuggled[0]) + "?last=24h": false, fmt.Sprintf("?from=%d&to=%d", time.Now().Add(-9*time.Hour).Unix(), time.Now().Unix()): false, "jobs": false, "jobs?status=failed": false, "jobs?type=2": false, "jobs?key=nothing": false, "workers": false, "schedules": false, "schedules?prefix=tenant": false, "schedule?name=" + url.QueryEscape(nightly): false, "schedule?name=paused": false, "schedule?name=passed": false, "schedule?name=" + url.QueryEscape(smuggled[1]): false, "schedule": true, "health": false, "retention": false, "errors": false, "audit": false, "audit?job=1": false, "operations/new?verb=cancel&type=2": false, "operations/1": false, "operations/99": true, "leases": false, "leases?last=30d": false, "queues/1?last=30h": false, "queues/1/simulate": false, "queues/1/simulate?last=30h&workers=1&rate=0.5": false, "queues/1/simulate?workers=x": true, "queues/1?last=a": true,
 		"queues/1": false, "queues/2": false, "queues/3": false, "queues/77": true, "jobs/999999": true, "jobs/x": true}
+	for _, page := range []string{"flows", "flows?state=stuck", "flows?kind=order&key=4711", fmt.Sprint("flows/", w.stuck), fmt.Sprint("flows/", w.moving)} {
+		pages[page] = false
+	}
+	pages["flows/999"], pages["flows?state=late"] = true, true
 	for _, id := range []uint64{1, 2, 3, 4, w.done, w.failed, w.retried, w.later, w.waits, w.runs, w.left} {
 		pages[fmt.Sprintf("jobs/%d", id)] = false
 	}
@@ -388,6 +441,8 @@ func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
 				{"schedule?name=" + url.QueryEscape(nightly), "", "Resume the schedule", "goes on"},
 				{"schedule?name=" + url.QueryEscape(nightly), "", "Run it now", "due now"},
 				{"schedule?name=deleted", "Delete the schedule", "Delete it for good", "deleted"},
+				{fmt.Sprintf("flows/%d", w.stuck), "Retry the flow", "Retry it", "goes on"},
+				{fmt.Sprintf("flows/%d", w.moving), "Cancel the flow", "Cancel it", "cancelled"},
 				{fmt.Sprintf("jobs/%d", w.failed), "", "Retry", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.failsToo), "Retry it with other parameters", "Retry with these", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.retried), "", "Run now", "due now"},
