@@ -24,7 +24,7 @@ var ownClock = map[string][]string{
 		"cmd/pqueue/internal/cli/archive.go restore", "cmd/pqueue/internal/cli/fleet.go drain", "cmd/pqueue/internal/cli/fleet.go yield",
 		"cmd/pqueue/internal/cli/keep.go delete", "cmd/pqueue/internal/cli/op.go carryOut", "cmd/pqueue/internal/cli/probe.go ask",
 		"cmd/pqueue/internal/cli/probe.go ready", "console/clock.go heard", "console/clock.go now", "console/search.go search", "console/shared.go get", "console/static/chart.js",
-		"metrics/metrics.go Collect", "queue_job/hidden.go Sickness", "queue_job/wait.go after", "queue_job/wait.go lead", "queue_job/wait.go read", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
+		"metrics/flows.go read", "metrics/metrics.go Collect", "queue_job/hidden.go Sickness", "queue_job/wait.go after", "queue_job/wait.go lead", "queue_job/wait.go read", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
 		"service/internal/api/read.go end", "service/internal/api/read.go passOver", "service/internal/api/read.go problem",
 		"service/internal/api/read.go reader", "service/internal/api/read.go room", "service/internal/api/read.go still",
 		"service/internal/api/stream.go addStream", "service/internal/api/stream.go waitForTaker", "service/internal/deliver/deliverer.go tidyNowAndThen",

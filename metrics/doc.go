@@ -6,7 +6,7 @@
 //	prometheus.MustRegister(m)
 //
 // A scrape reads memory and sends no statement, so it costs the database nothing, however large the table is. What only the table
-// knows, such as the number of failed jobs since last year, is not here.
+// knows, such as the number of failed jobs since last year, is not here. [Flows] alone asks the database: which flows are open, and stuck.
 //
 // Each process reports its own runs, so a sum over all processes counts each run once. The labels are job_type, the number, and
 // type_name, which is [queue_job.Config.ServiceName]. No label has a key, a job or an instance, so the number of series grows only

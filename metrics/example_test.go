@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"database/sql"
 	"log"
 	"net/http"
 
@@ -27,4 +28,17 @@ func Example() {
 	if err := runner.Run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// One process tells how many flows are open, and stuck.
+func ExampleNewFlows() {
+	tell := func(db *sql.DB) error {
+		jobs, err := queue_job.Open(db)
+		if err != nil {
+			return err
+		}
+		prometheus.MustRegister(metrics.NewFlows(jobs, db))
+		return nil
+	}
+	_ = tell
 }

@@ -42,6 +42,7 @@ func describe(t *testing.T) (all []described) {
 	t.Helper()
 	to := make(chan *prometheus.Desc, 100)
 	metrics.New().Describe(to)
+	metrics.NewFlows(nil, nil).Describe(to)
 	close(to)
 	form := regexp.MustCompile(`^Desc\{fqName: "(.*)", help: "(.*)", unit: ".*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 	for desc := range to {

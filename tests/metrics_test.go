@@ -17,7 +17,7 @@ import (
 )
 
 // scrape reads the metrics as Prometheus does. A histogram counts as its number of observations.
-func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
+func scrape(t *testing.T, m prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(m)
@@ -136,6 +136,39 @@ func TestAScrapeOf200TypesTakesFewMillisecondsAndNoStatement(t *testing.T) {
 		// It only computes, which the race detector makes slower by more than it does what waits.
 		if t.Logf("a scrape takes %v", took); took > limit && slack == 1 {
 			t.Errorf("a scrape takes %v, want %v at most", took, limit)
+		}
+	})
+}
+
+func TestOpenAndStuckFlowsAreMetricsByKind(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		if values := scrape(t, metrics.NewFlows(jobs, d.DB)); len(values) != 0 {
+			t.Error(values)
+		}
+		for i := range 5 {
+			id := addFlow(t, jobs, d.DB, chainOf([]string{"order", "refund"}[i%2], fmt.Sprint(i)))
+			if first := jobOfFlow(t, theFlow(t, jobs, d.DB, id), "a").JobId; i < 3 {
+				execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = %d WHERE id = %d", []int{2, 5, 1}[i], first))
+			}
+		}
+		id := addFlow(t, jobs, d.DB, chainOf("order", "cancelled"))
+		if _, err := jobs.CancelFlow(t.Context(), d.DB, id); err != nil {
+			t.Fatal(err)
+		}
+		f := metrics.NewFlows(jobs, d.DB)
+		want := "map[flows{order moving}:2 flows{order stuck}:1 flows{refund moving}:1 flows{refund stuck}:1]"
+		if values := scrape(t, f); fmt.Sprint(values) != want {
+			t.Errorf("%v, want %s", values, want)
+		}
+		execute(t, d.DB, "DROP TABLE async_job_node_tab")
+		if values := scrape(t, f); fmt.Sprint(values) != want { // nothing is asked again so soon
+			t.Error(values)
+		}
+		if values := scrape(t, metrics.NewFlows(jobs, d.DB)); len(values) != 0 {
+			t.Error(values)
 		}
 	})
 }
