@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,28 +89,6 @@ again, until Ctrl-C.`,
 			}
 			a.sayf("the tables are up to date")
 			return nil
-		},
-	}
-}
-
-func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which version of pqueue this is, and of what",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			build, ok := debug.ReadBuildInfo()
-			if !ok {
-				return errors.New("this program was built without its version")
-			}
-			version := build.Main.Version
-			for _, s := range build.Settings {
-				if s.Key == "vcs.revision" && (version == "" || version == "(devel)") {
-					version = s.Value
-				}
-			}
-			_, err := fmt.Fprintf(a.Out, "pqueue %s, %s\n", version, build.GoVersion)
-			return err
 		},
 	}
 }
