@@ -110,7 +110,8 @@ test-all: race ## What make test leaves out: the race detector, long tests, all 
 	  $(PRIVATE) -leave-out -- sh -ec '$(call BESIDE, \
 	    PQ_SIM_SEEDS=10000 $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) -run "^TestNothingIsLost|$(MUTANTS)" ./internal/simulator ./tests/service && \
 	    $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) -run "^TestASeed|^TestEveryMutant|^TestEveryKnownFailure" ./internal/simulator ./operate ./tests/faults && \
-	    $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) ./tests/dbtest ./tests/release ./tests/summary ./tests/alone ./tests/bench, \
+	    $(GIVING_WAY) $(GO_TEST) $(ONE_BY_ONE) ./tests/dbtest ./tests/release ./tests/summary ./tests/alone ./tests/bench && \
+	    $(GIVING_WAY) $(ALONE) go -C tests/deploy test $(ONE_BY_ONE) ., \
 	    $(ALONE) $(FAULT_TESTS) -json -short -skip "$(MAIN_FAULTS)" -parallel 6 -timeout 45m)'; \
 	} | $(SUMMARY) -rest 'make faults has the whole fault suite'
 
@@ -177,6 +178,7 @@ tidy: ## After a change of imports or versions: bring go.mod, go.sum and go.work
 		go mod edit -replace=$(OURS)=$$root; \
 		for other in $(MODULES); do go mod edit -replace=$(OURS)/$$other=$$root/$$other; done; \
 		GOWORK=off go mod tidy); done
+	go -C tests/deploy mod tidy
 	go list -deps -test $(PACKAGES) >/dev/null
 	go doc . >/dev/null
 

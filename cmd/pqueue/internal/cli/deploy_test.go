@@ -113,6 +113,40 @@ func TestWhatIsDeployedIsWhatThereIs(t *testing.T) {
 	})
 }
 
+// What renders and refuses the chart is in tests/deploy. Here: whether the program takes the settings that it has by default, and ends in time.
+func TestTheChartsSettingsAreSettingsOfTheProgram(t *testing.T) {
+	secrets := t.TempDir()
+	for name, text := range map[string]string{"dsn": "sqlite://jobs.db", "console-password": "a long enough s3cret", "signing": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw6ZC1kvFfWHo="} {
+		if err := os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(deploy + "helm/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Config map[string]any
+		Grace  float64 `yaml:"terminationGracePeriodSeconds"`
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := yaml.Marshal(values.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pqueue.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(settings), "/run/secrets", secrets)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sh := &shell{T: t}
+	sh.want("check-config --config "+file, exitDone, "0.0.0.0:8080", "0.0.0.0:9090", secrets+"/dsn", secrets+"/signing", "*.svc.cluster.local")
+	if ends := leaveFor + endMax + stopMax; values.Grace <= ends.Seconds() {
+		t.Errorf("a pod is killed after %v s, and takes up to %v to end", values.Grace, ends)
+	}
+}
+
 // The image has the program and nothing else: no zones of a system, unless the program brings them.
 func TestTheProgramBringsItsTimeZones(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/create-info/persistent-queue/cmd/pqueue").Output()
