@@ -5,9 +5,10 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all tidb simulate faults many upgrade soak bench pictures micro micro-baseline quickstart tidy
+.PHONY: help check test test-all tidb simulate faults many upgrade soak bench pictures micro micro-baseline quickstart tidy release publish snapshot
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The modules that go.work joins to the root's, and the packages of all.
@@ -169,7 +170,21 @@ micro-baseline: ## Write that baseline anew.
 quickstart: ## The first example.
 	go run ./examples/quickstart
 
-# The modules require v0.0.0 of each other, which go.work alone knows. go mod tidy does not ask go.work, so for its time each
+release: ## Give all modules a version: a commit and tags, tried from outside. Pushes nothing: make release VERSION=v0.1.0.
+	@test -n "$(VERSION)" || { echo "say which version: make release VERSION=v0.1.0"; exit 2; }
+	go run ./tests/release $(VERSION)
+
+# At HEAD is the tag of each module; goreleaser is told which it is about.
+publish: ## What the workflow does at a tag: binaries, checksums, SBOMs and the image, into GitHub: make publish VERSION=v0.1.0.
+	@test -n "$(VERSION)" || { echo "say which version: make publish VERSION=v0.1.0"; exit 2; }
+	notes=$$(mktemp); trap 'rm -f $$notes' EXIT; go run ./tests/release -notes $(VERSION) >$$notes; \
+	GORELEASER_CURRENT_TAG=$(VERSION) go run $(GORELEASER) release --clean --release-notes $$notes
+
+snapshot: ## The same without a tag, without the image, and to .build/dist; the first time, it compiles goreleaser for minutes.
+	go run $(GORELEASER) check
+	go run $(GORELEASER) release --clean --snapshot --skip=docker
+
+# The modules require a version of each other that go.work alone knows, until it is published. go mod tidy does not ask go.work, so for its time each
 # go.mod is told where the others are. go doc asks for more checksums than go build.
 OURS := github.com/create-info/persistent-queue
 tidy: ## After a change of imports or versions: bring go.mod, go.sum and go.work.sum up to date.

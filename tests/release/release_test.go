@@ -1,195 +1,244 @@
-// Package release tries the modules as a release has them. It compiles for half a minute, so it is no part of the suite, which
-// measures how soon things happen.
-package release
+package main
 
 import (
-	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-const modulePath = "github.com/create-info/persistent-queue"
+var published = []string{"", "cmd/pqueue/", "cron/", "metrics/", "otelqueue/", "pgxqueue/", "queuetest/", "service/"}
 
-// The program of another module, and its test.
-var outside = map[string]string{
-	"shop.go": `package shop
-
-import (
-	"context"
-
-	persistent_queue "github.com/create-info/persistent-queue"
-	"github.com/create-info/persistent-queue/cron"
-	"github.com/create-info/persistent-queue/metrics"
-	"github.com/create-info/persistent-queue/otelqueue"
-	"github.com/create-info/persistent-queue/pgxqueue"
-	"github.com/create-info/persistent-queue/queue_job"
-)
-
-type Mail struct{ To string }
-
-var SendMail = queue_job.Define[Mail](1, "send-mail")
-
-func Config(send func(Mail)) queue_job.Config {
-	cfg := SendMail.Handle(func(_ context.Context, _ *queue_job.Job, mail Mail) error { send(mail); return nil })
-	cfg.Schedule, cfg.ScheduleParams = cron.MustParse("30 4 * * *"), Mail{"ops"}
-	return cfg
-}
-
-var _ queue_job.Executor = pgxqueue.Tx(nil)
-
-func New(db queue_job.DB, send func(Mail)) (*persistent_queue.Runner, error) {
-	return persistent_queue.New([]queue_job.Config{Config(send)}, nil, persistent_queue.WithDB(db), metrics.New().Option(),
-		persistent_queue.WithMiddleware(otelqueue.New().Middleware))
-}
-`,
-	"shop_test.go": `package shop
-
-import (
-	"testing"
-
-	"github.com/create-info/persistent-queue/queuetest"
-)
-
-func TestAMailIsSent(t *testing.T) {
-	var sent []Mail
-	q := queuetest.New(t, Config(func(m Mail) { sent = append(sent, m) }))
-	if _, err := SendMail.Add(t.Context(), q.Jobs, q.DB, Mail{"anna"}); err != nil {
-		t.Fatal(err)
+func TestAReleaseIsACommitAndATagForEachModuleThatAnotherModuleCanUse(t *testing.T) {
+	here := copyOfTheRepository(t)
+	before := here.head(t)
+	var said, out bytes.Buffer
+	if err := (release{here.dir, "v0.1.0", &said, &out, builds, tryFromOutside}).run(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
 	}
-	if q.RunDue(); len(sent) != 1 || sent[0].To != "anna" {
-		t.Fatal(sent)
+	if parent := here.must(t, "rev-parse", "HEAD~1"); parent != before {
+		t.Errorf("the commit comes after %s, want %s", parent, before)
 	}
-	if _, err := New(q.DB, nil); err != nil {
-		t.Fatal(err)
+	if status := here.must(t, "status", "--porcelain"); status != "" {
+		t.Errorf("left in the work tree: %s", status)
 	}
-}
-`,
-}
-
-// The modules require v0.0.0 of each other, which a release replaces by its version; go.work hides whether that works.
-func TestAnotherModuleUsesTheModulesAsAReleaseHasThem(t *testing.T) {
-	version := fmt.Sprintf("v0.0.1-test.%d", time.Now().UnixNano())
-	proxy, dir := t.TempDir(), t.TempDir()
-	gets := []string{"get", "-t"}
-	for _, module := range []string{"", "/cron", "/metrics", "/otelqueue", "/pgxqueue", "/queuetest"} {
-		release(t, proxy, filepath.Join("..", "..", module), modulePath+module, version)
-		gets = append(gets, modulePath+module+"@"+version)
+	if branch := here.must(t, "symbolic-ref", "HEAD"); branch != "refs/heads/main" {
+		t.Errorf("it ended on %s", branch)
 	}
-	for name, text := range outside {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	var tags []string
+	for _, folder := range published {
+		tags = append(tags, folder+"v0.1.0")
+		if commit := here.must(t, "rev-parse", folder+"v0.1.0^{commit}"); commit != here.head(t) {
+			t.Errorf("the tag %sv0.1.0 is at %s", folder, commit)
 		}
 	}
-	cache := strings.TrimSpace(goIn(t, ".", nil, "env", "GOMODCACHE"))
-	t.Cleanup(func() { forget(t, cache, version) })
-	env := []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off",
-		fmt.Sprintf("GOPROXY=file://%s,file://%s/cache/download,%s", proxy, cache, strings.TrimSpace(goIn(t, ".", nil, "env", "GOPROXY"))),
+	slices.Sort(tags)
+	if got := strings.Fields(here.must(t, "tag", "--list")); !slices.Equal(got, tags) {
+		t.Errorf("tags are %q, want %q", got, tags)
 	}
-	goIn(t, dir, env, "mod", "init", "example.com/shop")
-	goIn(t, dir, env, gets...)
-	goIn(t, dir, env, "vet", "./...")
-	goIn(t, dir, env, "test", "-count=1", "./...")
+	for line := range strings.Lines(here.must(t, "grep", "-h", ours+"\\(/[a-z]*\\)\\? v", "--", "*go.mod", "go.work")) {
+		if !strings.Contains(line, " v0.1.0") && !strings.HasPrefix(line, "module ") {
+			t.Errorf("a line with another version: %s", line)
+		}
+	}
+	if !strings.Contains(out.String(), "git push origin v0.1.0\n") {
+		t.Errorf("it does not say what pushes:\n%s", &out)
+	}
+
+	t.Run("AndTheNextOneChangesNothingButTheVersions", func(t *testing.T) {
+		here.commits(t, "CHANGELOG.md", strings.Replace(here.reads(t, "CHANGELOG.md"), "## Unreleased\n", "## Unreleased\n\n- A news.\n", 1))
+		if err := (release{here.dir, "v0.2.0", io.Discard, io.Discard, built, holds}).run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var notes bytes.Buffer
+		if err := showNotes(&notes, here.dir, "v0.2.0"); err != nil || notes.String() != "- A news.\n" {
+			t.Errorf("the notes of the release are %q: %v", &notes, err)
+		}
+		changed := strings.Fields(here.must(t, "diff", "--name-only", "HEAD~1"))
+		for _, name := range changed {
+			if base := filepath.Base(name); !slices.Contains([]string{"go.mod", "go.work", "CHANGELOG.md", "Chart.yaml"}, base) {
+				t.Errorf("the release changes %s", name)
+			}
+		}
+	})
 }
 
-// release puts a module into a proxy made of files, as its version's tag would.
-func release(t *testing.T, proxy, dir, path, version string) {
+// A maintainer has the repository as it was, wherever a release fails.
+func TestAReleaseThatFailsLeavesNoTagAndNoChange(t *testing.T) {
+	nothing := func(*testing.T, checkout) {}
+	buildCron := func(ctx context.Context, clone string, _ []string) error { return builds(ctx, clone, []string{"cron"}) }
+	for name, c := range map[string]struct {
+		breaks func(*testing.T, checkout)
+		build  func(context.Context, string, []string) error
+		says   string
+	}{
+		"ABuildIsBroken": {build: buildCron, says: "undefined: nowhere", breaks: func(t *testing.T, r checkout) {
+			r.commits(t, "cron/broken.go", "package cron\n\nvar _ = nowhere\n")
+		}},
+		"AModuleNeedsWhatOnlyTheWorkspaceHas": {build: requireAllTheyUse, says: "run make tidy", breaks: func(t *testing.T, r checkout) {
+			r.commits(t, "pgxqueue/hidden.go", "package pgxqueue\n\nimport _ \""+ours+"/cron\"\n")
+		}},
+		"AGoModHasAReplace": {build: requireAllTheyUse, says: "a replace", breaks: func(t *testing.T, r checkout) {
+			r.commits(t, "cron/go.mod", r.reads(t, "cron/go.mod")+"\nreplace "+ours+" => ../\n")
+		}},
+		"NothingIsNew": {says: "says nothing", breaks: func(t *testing.T, r checkout) {
+			r.commits(t, "CHANGELOG.md", "# Changelog\n\n## Unreleased\n")
+		}},
+		"AFileIsNotCommitted": {says: "commit these first", breaks: func(t *testing.T, r checkout) { r.writes(t, "notes.txt", "mine") }},
+		"ATagIsThere":         {says: "there is a cron/v0.1.0 already", breaks: func(t *testing.T, r checkout) { r.must(t, "tag", "cron/v0.1.0") }},
+		"OneOfTheTagsIsRefused": {says: "update-ref", breaks: func(t *testing.T, r checkout) {
+			r.writes(t, ".git/hooks/reference-transaction", "#!/bin/sh\n! grep -q refs/tags/metrics/v0.1.0\n")
+			if err := os.Chmod(filepath.Join(r.dir, ".git/hooks/reference-transaction"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			build := c.build
+			if build == nil {
+				build = built
+			}
+			failsWith(t, release{version: "v0.1.0", build: build, try: holds}, c.breaks, c.says)
+		})
+	}
+	t.Run("ItIsNoVersion", func(t *testing.T) { failsWith(t, release{version: "0.1"}, nothing, "no version") })
+	t.Run("ItIsANewMajor", func(t *testing.T) { failsWith(t, release{version: "v2.0.0"}, nothing, "/v2") })
+	t.Run("NobodyElseCanUseIt", func(t *testing.T) {
+		try := func(ctx context.Context, _ io.Writer, clone, _ string, _ []string) error {
+			tags, err := repository{clone}.git(ctx, "tag", "--list")
+			return errors.Join(err, fmt.Errorf("refused outside, with %d tags", len(strings.Fields(tags))))
+		}
+		failsWith(t, release{version: "v0.1.0", build: built, try: try}, nothing, "refused outside, with 8 tags")
+	})
+	t.Run("SomebodyInterruptsIt", func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		try := func(context.Context, io.Writer, string, string, []string) error { interrupt(); return nil }
+		failsWithin(ctx, t, release{version: "v0.1.0", build: built, try: try}, nothing, context.Canceled.Error())
+	})
+}
+
+func failsWith(t *testing.T, r release, breaks func(*testing.T, checkout), says string) {
 	t.Helper()
-	folder := filepath.Join(proxy, filepath.FromSlash(path), "@v")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
+	failsWithin(t.Context(), t, r, breaks, says)
+}
+
+func failsWithin(ctx context.Context, t *testing.T, r release, breaks func(*testing.T, checkout), says string) {
+	t.Helper()
+	here := copyOfTheRepository(t)
+	breaks(t, here)
+	before := here.looks(t)
+	r.dir, r.says, r.out = here.dir, io.Discard, io.Discard
+	if err := r.run(ctx); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("it said %v, want %q", err, says)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
+	if after := here.looks(t); after != before {
+		t.Errorf("the repository was\n%s\nand is\n%s", before, after)
 	}
-	mod := []byte(strings.ReplaceAll(string(text), " v0.0.0\n", " "+version+"\n"))
-	write := func(name string, content []byte) {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("list", []byte(version+"\n"))
-	write(version+".info", fmt.Appendf(nil, `{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version))
-	write(version+".mod", mod)
-	file, err := os.Create(filepath.Join(folder, version+".zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	archive := zip.NewWriter(file)
-	defer archive.Close()
-	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+}
+
+// built is what a release has whose modules can be built, which is not asked again here.
+func built(context.Context, string, []string) error { return nil }
+
+// holds is what a release has if others can use it.
+func holds(context.Context, io.Writer, string, string, []string) error { return nil }
+
+// checkout is a repository of a test.
+type checkout struct{ repository }
+
+// copyOfTheRepository has the files as they are now, committed or not, and nothing of the repository's history and settings.
+func copyOfTheRepository(t *testing.T) checkout {
+	t.Helper()
+	c, root := checkout{repository{t.TempDir()}}, filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() {
-			_, isModule := os.Stat(filepath.Join(dir, name, "go.mod"))
-			if name != "." && (isModule == nil || strings.HasPrefix(entry.Name(), ".")) {
+		if name != root && (entry.Name() == ".git" || entry.Name() == ".build" || entry.Name() == "node_modules") {
+			if entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		content, err := os.ReadFile(filepath.Join(dir, name))
+		inside, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
 		}
-		if name == "go.mod" {
-			content = mod
+		if entry.IsDir() {
+			return os.MkdirAll(filepath.Join(c.dir, inside), 0o755)
 		}
-		to, err := archive.Create(path + "@" + version + "/" + name)
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(name)
 		if err == nil {
-			_, err = to.Write(content)
+			err = os.WriteFile(filepath.Join(c.dir, inside), text, 0o644)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.must(t, "init", "--quiet", "--initial-branch", "main")
+	c.must(t, "config", "user.name", "Ann")
+	c.must(t, "config", "user.email", "ann@example.com")
+	c.must(t, "config", "gc.auto", "0")
+	c.commitAll(t)
+	return c
 }
 
-func goIn(t *testing.T, dir string, env []string, args ...string) string {
+func (c checkout) must(t *testing.T, args ...string) string {
 	t.Helper()
-	command := exec.Command("go", args...)
-	command.Dir, command.Env = dir, append(os.Environ(), env...)
-	out, err := command.CombinedOutput()
+	out, err := c.git(t.Context(), args...)
 	if err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
-// forget takes a version of our modules out of the cache of modules.
-func forget(t *testing.T, cache, version string) {
+func (c checkout) head(t *testing.T) string { return c.must(t, "rev-parse", "HEAD") }
+
+func (c checkout) commitAll(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"@" + version, "/*@" + version} {
-		folders, err := filepath.Glob(filepath.Join(cache, filepath.FromSlash(modulePath)+pattern))
-		if err != nil {
-			t.Error(err)
-		}
-		for _, folder := range folders {
-			if err := os.RemoveAll(folder); err != nil {
-				t.Error(err)
-			}
-		}
+	c.must(t, "add", "--all")
+	c.must(t, "commit", "--quiet", "--message", "a change")
+}
+
+func (c checkout) commits(t *testing.T, name, text string) {
+	t.Helper()
+	c.writes(t, name, text)
+	c.commitAll(t)
+}
+
+// looks says what a failure must not change: where HEAD is, all names, what is not committed.
+func (c checkout) looks(t *testing.T) string {
+	t.Helper()
+	return c.must(t, "symbolic-ref", "HEAD") + "\n" + c.must(t, "for-each-ref") + "\n" + c.must(t, "status", "--porcelain")
+}
+
+func (c checkout) reads(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, module := range []string{"", "cron", "metrics", "otelqueue", "queuetest"} {
-		for _, name := range []string{version + "*", "list"} { // the list is only a copy
-			files, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(modulePath), module, "@v", name))
-			if err != nil {
-				t.Error(err)
-			}
-			for _, file := range files {
-				if err := os.Remove(file); err != nil {
-					t.Error(err)
-				}
-			}
-		}
+	return string(text)
+}
+
+func (c checkout) writes(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
