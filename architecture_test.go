@@ -28,7 +28,7 @@ var floors = []struct {
 }{
 	{"for tests: the engine in a world of memory, which nothing needs", []string{"internal/simulator"}},
 	{"what an application starts, and what it shows: each joins the rest, and nothing needs it", []string{".", "console"}},
-	{"what both faces show, the console and the command line", []string{"internal/faces"}},
+	{"what both faces show, the console and the command line, and how people search in both", []string{"internal/faces", "internal/query"}},
 	{"the parts of that story, none of which knows another: loops, the lock on its own, tables, what operators ask", []string{"internal/engine", "shedlock", "schema", "operate", "aesgcm"}},
 	{"the engine's rooms, none of which knows another: the engine joins them", []string{"internal/cluster", "internal/find", "internal/flow", "internal/pipeline", "internal/upkeep"}},
 	{"a lease that is held; the engine and the lock both stand on it", []string{"internal/keeper"}},

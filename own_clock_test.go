@@ -24,6 +24,7 @@ var ownClock = map[string][]string{
 		"cmd/pqueue/internal/cli/archive.go restore", "cmd/pqueue/internal/cli/fleet.go drain", "cmd/pqueue/internal/cli/fleet.go yield",
 		"cmd/pqueue/internal/cli/keep.go delete", "cmd/pqueue/internal/cli/op.go carryOut", "cmd/pqueue/internal/cli/probe.go ask",
 		"cmd/pqueue/internal/cli/probe.go ready", "console/clock.go heard", "console/clock.go now", "console/search.go search", "console/shared.go get", "console/static/chart.js",
+		"internal/query/search.go walk",
 		"metrics/flows.go read", "metrics/metrics.go Collect", "queue_job/hidden.go Sickness", "queue_job/wait.go after", "queue_job/wait.go lead", "queue_job/wait.go read", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
 		"service/internal/api/read.go end", "service/internal/api/read.go passOver", "service/internal/api/read.go problem",
 		"service/internal/api/read.go reader", "service/internal/api/read.go room", "service/internal/api/read.go still",
@@ -39,7 +40,7 @@ var ownClock = map[string][]string{
 		"cmd/pqueue/internal/cli/demo.go ServeHTTP", "cmd/pqueue/internal/cli/job.go watch", "cmd/pqueue/internal/cli/top.go top",
 	},
 	"what is refused before anything is asked: days or years ago by any clock": {
-		"cmd/pqueue/internal/cli/moment.go limitOf", "cmd/pqueue/internal/cli/types.go pauseEnd",
+		"internal/query/moment.go parseLimit", "cmd/pqueue/internal/cli/types.go pauseEnd",
 	},
 	"a token or a session ends by the clock of the process that lets its holder in, as logins do; so it does when one is made": {
 		"service/internal/api/aliases.go caller", "service/internal/api/api.go answer", "service/internal/logins/guard.go login",
@@ -66,7 +67,7 @@ var ownClock = map[string][]string{
 }
 
 // askers are the folders of those who ask, show and serve. Those who run jobs have a clock that follows the database's (internal/ground).
-var askers = []string{"cmd", "console", "internal/faces", "metrics", "operate", "otelqueue", "queue_job", "service"}
+var askers = []string{"cmd", "console", "internal/faces", "internal/query", "metrics", "operate", "otelqueue", "queue_job", "service"}
 
 func TestEachReadingOfThisMachinesClockHasItsReason(t *testing.T) {
 	reasons := map[string]string{}

@@ -2,6 +2,7 @@ package queue_job
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,14 @@ func (behind) Settings(c *Config, kept *Retention) string          { return sett
 func (behind) FilterOf(f *Filter) (record.Filter, error)           { return f.rows() }
 func (behind) TypeOf(row *record.KnownType) Type                   { return typeOf(row) }
 func (behind) StoreOf(j *Jobs, ex Executor) (*record.Store, error) { return j.through(ex) }
+
+func (behind) List(ctx context.Context, j *Jobs, ex Executor, f record.Filter, limit int) ([]JobInfo, error) {
+	st, err := j.through(ex)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return j.listed(ctx, st, f, limit)
+}
 
 func (behind) Sickness(ctx context.Context, j *Jobs, st *record.Store) *record.Sickness {
 	return j.sick.Ask(time.Now(), func() *record.Sickness { return st.Sickness(ctx) })

@@ -163,7 +163,12 @@ func (j *Jobs) List(ctx context.Context, ex Executor, filter Filter) ([]JobInfo,
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	rows, err := st.List(ctx, f, min(limit, listMost))
+	return j.listed(ctx, st, f, min(limit, listMost))
+}
+
+// listed is what a list says of rows.
+func (j *Jobs) listed(ctx context.Context, st *record.Store, f record.Filter, limit int) ([]JobInfo, error) {
+	rows, err := st.List(ctx, f, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,8 @@ var QueueJob = hidden.QueueJob.(interface {
 	) ([]queue_job.StepInfo, []queue_job.RunLog, error)
 	// FilterOf returns which rows a filter selects. An error says which of its times it must not have.
 	FilterOf(filter *queue_job.Filter) (record.Filter, error)
+	// List is queue_job.Jobs.List by a filter of rows, which may have what no queue_job.Filter has.
+	List(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, filter record.Filter, limit int) ([]queue_job.JobInfo, error)
 	// TypeOf returns what a row of the registry of types says.
 	TypeOf(row *record.KnownType) queue_job.Type
 	// Archived reads jobs by their ids, as an archive gets them. Jobs that run again by now are not among them.

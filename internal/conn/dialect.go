@@ -62,7 +62,8 @@ type Dialect struct {
 	// Rows that are found.
 	ByPrimary  string // index hint: by id
 	ByDue      string // index hint: by job_type, job_status, priority, start_time, id
-	ByKey      string // index hint: by job_key, unique_in
+	ByKey      string // index hint: by job_key, unique_in; …
+	KeysInRow  bool   // … keys that begin alike stand side by side in that index, whatever the collation of the database
 	ByGroup    string // index hint: by job_group
 	DeleteFrom string // format: start of a DELETE that finds its rows by the primary key
 	Deletes    string // DELETE, and …

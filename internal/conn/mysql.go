@@ -99,6 +99,7 @@ var mysqlLike = Dialect{
 	ByPrimary:   "FORCE INDEX (PRIMARY)",
 	ByDue:       "FORCE INDEX (async_job_due)",
 	ByKey:       "FORCE INDEX (async_job_key)",
+	KeysInRow:   true,
 	ByGroup:     "FORCE INDEX (async_job_group)",
 	DeleteFrom:  despiteSafeUpdates("DELETE") + " doomed FROM %s AS doomed FORCE INDEX (PRIMARY)",
 	Deletes:     despiteSafeUpdates("DELETE"),

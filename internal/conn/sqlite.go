@@ -38,6 +38,7 @@ var SQLite = Dialect{
 	ByPrimary:  "NOT INDEXED",
 	ByDue:      "INDEXED BY async_job_due",
 	ByKey:      "INDEXED BY async_job_key",
+	KeysInRow:  true,
 	ByGroup:    "INDEXED BY async_job_group",
 	DeleteFrom: "DELETE FROM %s",
 	Deletes:    "DELETE",

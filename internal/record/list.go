@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/store"
@@ -59,6 +60,12 @@ type Filter struct {
 	CreatedFrom, CreatedTo int64
 	UpdatedFrom, UpdatedTo int64
 	DueFrom, DueTo         int64
+
+	// What people search by. An index leads to a KeyPrefix alone, and not on every database.
+	KeyPrefix                string
+	Error                    string   // a part of what a run of the job has ended with; capitals do not matter
+	Params, Meta             []string // parts of what stands in these columns; not of long parameters
+	AttemptsFrom, AttemptsTo int64    // the end is left out
 
 	After, Before uint64 // these ids are left out themselves
 	Descending    bool
@@ -117,7 +124,7 @@ func (s *Store) StillPending(ctx context.Context, ids []uint64) ([]uint64, error
 func (s *Store) IDs(ctx context.Context, f Filter, limit int) ([]uint64, error) {
 	args, index, order := s.Arguments(), s.ByDue, ""
 	switch {
-	case f.Key != "":
+	case f.Key != "", f.KeyPrefix != "" && s.KeysInRow:
 		index = s.ByKey
 	case !s.HasIndexFor(&f):
 		index, order = s.ByPrimary, " ORDER BY id"
@@ -143,10 +150,13 @@ func (s *Store) NextIDs(ctx context.Context, f Filter, limit int) ([]uint64, err
 }
 
 // HasIndexFor reports whether an index leads to the rows: if the filter has a key, or types and statuses. On PostgreSQL, the due index has
-// pending rows only.
+// pending rows only, and the index of keys goes by the collation of the database, so it does not lead to a KeyPrefix.
 func (s *Store) HasIndexFor(f *Filter) bool {
+	if f.Key != "" || f.KeyPrefix != "" && s.KeysInRow {
+		return true
+	}
 	isFinal := func(status int32) bool { return slices.Contains(store.FinalStatuses, status) }
-	return f.Key != "" || len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.LanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
+	return len(f.Types) > 0 && len(f.Statuses) > 0 && !(s.LanesInFull && slices.ContainsFunc(f.Statuses, isFinal))
 }
 
 // matching writes the condition that a row matches a filter.
@@ -165,6 +175,7 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 	if f.Key != "" {
 		and("job_key = %s", args.Value(f.Key))
 	}
+	s.matchingText(f, args, and)
 	if len(f.Types) > 0 {
 		and("job_type IN (%s)", conn.Numbers(f.Types))
 	}
@@ -182,7 +193,7 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 		what     string
 		from, to int64
 	}{
-		{"create_time", f.CreatedFrom, f.CreatedTo}, {"update_time", f.UpdatedFrom, f.UpdatedTo},
+		{"create_time", f.CreatedFrom, f.CreatedTo}, {"update_time", f.UpdatedFrom, f.UpdatedTo}, {"attempts", f.AttemptsFrom, f.AttemptsTo},
 		{"(CASE WHEN start_time > 0 THEN start_time ELSE create_time END)", f.DueFrom, f.DueTo},
 	} {
 		if r.from != 0 {
@@ -193,6 +204,32 @@ func (s *Store) matching(f *Filter, args *conn.Arguments) string {
 		}
 	}
 	return strings.Join(where, " AND ")
+}
+
+// matchingText writes the conditions that only people who search have.
+func (s *Store) matchingText(f *Filter, args *conn.Arguments, and func(format string, values ...any)) {
+	if f.KeyPrefix != "" {
+		if s.KeysInRow {
+			and("job_key >= %s AND job_key < %s", args.Value(f.KeyPrefix), args.Value(f.KeyPrefix+string(utf8.MaxRune)))
+		}
+		and("SUBSTR(job_key, 1, %d) = %s", utf8.RuneCountInString(f.KeyPrefix), args.Value(f.KeyPrefix))
+	}
+	for _, part := range f.Params {
+		and("params LIKE %s ESCAPE '!'", args.Value(partOf(part)))
+	}
+	for _, part := range f.Meta {
+		and("meta LIKE %s ESCAPE '!'", args.Value(partOf(part)))
+	}
+	if f.Error != "" {
+		// They are counted because a server may turn EXISTS round, and read the whole log first.
+		and("(SELECT COUNT(*) FROM %s AS logged WHERE logged.job_id = %s.id AND LOWER(logged.error) LIKE LOWER(%s) ESCAPE '!') > 0",
+			s.Tables.Attempts, s.Tables.Jobs, args.Value(partOf(f.Error)))
+	}
+}
+
+// partOf is the pattern of texts that have a part.
+func partOf(text string) string {
+	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text) + "%"
 }
 
 // ofKind writes the condition that a row is of a kind.

@@ -102,7 +102,7 @@ func startOf(at string, after time.Duration) (m moment, err error) {
 // secondOf is the second in which a moment lies, as a row has it. 0: none is given.
 func (a *app) secondOf(ctx context.Context, db *database, m moment) (uint32, error) {
 	at, err := a.momentNow(ctx, db, m)
-	if err != nil || !m.given() {
+	if err != nil || !m.Given() {
 		return 0, err
 	}
 	if at.Unix() <= 0 || at.Unix() > math.MaxUint32 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -172,7 +173,7 @@ func TestSchedulesThatAreRowsAtTheShell(t *testing.T) {
 func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 	sh := &shell{T: t, dsn: "mysql://nobody@127.0.0.1:1/none"}
 	for line, part := range map[string]string{
-		"job list typ:7":                                "there are type, state, status, key",
+		"job list typ:7":                                "there are queue, state, status, key",
 		"job list status:done":                          `no status "done"`,
 		"job list type:7 type:8":                        "type:a,b",
 		"job list created:2h":                           "write 2h.. for what came after it",
@@ -181,7 +182,10 @@ func TestWhatIsWrittenWrongIsSaidBeforeAnythingIsAsked(t *testing.T) {
 		"job list due:..1970-01-01T00:00:00Z":           "leave it out for no limit",
 		"job list since:0001-01-01T00:00:00Z":           "lies in the year 1,",
 		"job delete updated:..65535d --yes":             `updated:..65535d: "65535d" lies in the year`,
-		"job list oops":                                 "write field:value",
+		"job list no route":                             "two words alone",
+		"job list error:no --oldest":                    "from the newest job down",
+		"job retry error:refused":                       "pqueue job list alone",
+		"job cancel key:order-*":                        "cannot choose jobs to change",
 		"job list --output xml":                         "table, json, jsonl, csv or id",
 		"job list --limt 7":                             "unknown flag: --limt",
 		"job cancel":                                    "say which jobs",
@@ -572,19 +576,19 @@ func TestMomentsAndRanges(t *testing.T) {
 		"2h": now.Add(-2 * time.Hour), "7d": now.Add(-7 * 24 * time.Hour), "2026-11-01": time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
 		"2026-11-24T10:30": time.Date(2026, 11, 24, 10, 30, 0, 0, time.Local), "2026-11-24T10:30:00Z": time.Date(2026, 11, 24, 10, 30, 0, 0, time.UTC), "": {},
 	} {
-		if m, err := momentOf(text); err != nil || !m.by(now).Equal(want) {
+		if m, err := momentOf(text); err != nil || !m.By(now).Equal(want) {
 			t.Errorf("%q is %v, %v; want %v", text, m, err, want)
 		}
 	}
-	q, err := parseQuery([]string{"type:7,billing", "status:pending,failed", "due:..5m", "created:2d..1d"})
+	q, err := query.ParseArguments([]string{"type:7,billing", "status:pending,failed", "due:..5m", "created:2d..1d"}, time.Local)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.count(now)
-	f := q.filter
-	if !slices.Equal(f.JobTypes, []int32{7}) || !slices.Equal(q.names, []string{"billing"}) || len(f.Statuses) != len(queue_job.PendingStatuses())+1 ||
+	q.SetNow(now)
+	f := q.Filter
+	if !slices.Equal(f.JobTypes, []int32{7}) || !slices.Equal(q.Names, []string{"billing"}) || len(f.Statuses) != len(queue_job.PendingStatuses())+1 ||
 		!f.DueFrom.IsZero() || !f.DueTo.Equal(now.Add(-5*time.Minute)) || !f.CreatedFrom.Equal(now.AddDate(0, 0, -2)) || !f.CreatedTo.Equal(now.AddDate(0, 0, -1)) {
-		t.Errorf("%+v, %v", f, q.names)
+		t.Errorf("%+v, %v", f, q.Names)
 	}
 }
 

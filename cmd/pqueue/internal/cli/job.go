@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -34,16 +35,24 @@ func (a *app) jobList() *cobra.Command {
 		Long: `List jobs, the newest first. With a key, it reads the rows of the key. Otherwise it goes along the ids, and reads many rows if few of
 them match.
 
-` + queryHelp,
+` + queryHelp + "\n\n" + query.ListHelp + `
+
+No index leads to an error, to parameters, to a number of runs or to a tag, nor, on PostgreSQL, to how a key begins. There it goes along the ids from
+the newest job down, and says every two seconds how far it has looked. Parameters of more than 4096 characters are not looked at.`,
 		Example: `  pqueue job list status:failed since:2h
+  pqueue job list order-47
+  pqueue job list queue:partner error:"connection refused" attempts:\>3
   pqueue job list type:7 key:order-47 -o json
   pqueue job list status:pending due:..5m --limit 1000 -o csv`,
 		RunE: func(cmd *cobra.Command, terms []string) error {
-			q, err := parseQuery(terms)
+			q, err := query.ParseArguments(terms, time.Local)
+			if err == nil && q.OnlyLists() != "" && oldest {
+				err = fmt.Errorf("--oldest: %s is looked for from the newest job down", q.OnlyLists())
+			}
 			if err != nil {
 				return &exit{exitUsage, err}
 			}
-			f := &q.filter
+			f := &q.Filter
 			f.Limit, f.NewestFirst, f.Before, f.After = limit, !oldest, before, after
 			f.OmitLongParams = a.output == "table" || a.output == "id"
 			return a.with(cmd.Context(), func(db *database) error { return a.list(cmd.Context(), db, q) })
@@ -56,12 +65,16 @@ them match.
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, db *database, q *query) error {
-	if err := q.resolve(ctx, a, db); err != nil {
+func (a *app) list(ctx context.Context, db *database, q *query.Query) error {
+	if err := a.resolve(ctx, db, q); err != nil {
 		return err
 	}
-	n, err := list(a, db.jobs.All(ctx, db, q.filter), "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
-	if err == nil && n > 0 && n == q.filter.Limit && a.output == "table" {
+	limit, found := q.Filter.Limit, db.jobs.All(ctx, db, q.Filter)
+	if q.OnlyLists() != "" {
+		found = a.search(ctx, db, q)
+	}
+	n, err := list(a, found, "jobs", jobColumns(a.output), func(j queue_job.JobInfo) any { return jobJSON(&j) })
+	if err == nil && n > 0 && n == limit && a.output == "table" {
 		a.sayf("there may be more: --limit says how many, --before (or --after, with --oldest) where to go on")
 	}
 	return err

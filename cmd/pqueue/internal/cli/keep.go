@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/create-info/persistent-queue/internal/faces"
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -126,7 +127,7 @@ new file may be read by its owner only, since parameters may be confidential.`,
 			}
 			var which queue_job.DeleteRange
 			for _, status := range statuses {
-				list, err := statusesOf(status)
+				list, err := query.ParseStatuses(status)
 				if err != nil {
 					return &exit{exitUsage, err}
 				}

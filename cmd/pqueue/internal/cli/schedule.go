@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -236,8 +237,8 @@ is added again. If the end is left out, it is now.`,
 		Example: "  pqueue schedule backfill nightly 7d.. --every 5m\n  pqueue schedule backfill hourly 2026-11-24T10:00..2026-11-25T06:00",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			span, err := rangeOf(args[1])
-			if err == nil && !span.from.given() {
+			span, err := query.ParseRange(args[1], time.Local)
+			if err == nil && !span.From.Given() {
 				err = exitf(exitUsage, "%s: say from when on, as in 7d..", args[1])
 			}
 			if err != nil {
@@ -249,11 +250,11 @@ is added again. If the end is left out, it is now.`,
 					return err
 				}
 				to := now
-				if span.to.given() {
-					to = span.to.by(now)
+				if span.To.Given() {
+					to = span.To.By(now)
 				}
 				return noSchedule(a.doAndSay(cmd.Context(), args[0], func(ctx context.Context) (string, error) {
-					n, err := db.jobs.BackfillSchedule(ctx, db, args[0], span.from.by(now), to, every)
+					n, err := db.jobs.BackfillSchedule(ctx, db, args[0], span.From.By(now), to, every)
 					return "added " + words.Count(n, "job") + " of schedule %s", err
 				}))
 			})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -62,10 +63,10 @@ func (a *app) steer(s steering) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var q *query
+			var q *query.Query
 			if !isList {
-				if q, err = parseQuery(args); err == nil {
-					err = q.ended()
+				if q, err = query.ParseArguments(args, time.Local); err == nil {
+					err = endedQuery(q)
 				}
 				if err != nil {
 					return &exit{exitUsage, err}
@@ -118,12 +119,12 @@ func idsOf(args []string) (ids []uint64, isList bool, err error) {
 }
 
 // steerMany changes the jobs of a query.
-func (a *app) steerMany(ctx context.Context, db *database, s steering, q *query, sel selection) error {
-	if err := q.resolve(ctx, a, db); err != nil {
+func (a *app) steerMany(ctx context.Context, db *database, s steering, q *query.Query, sel selection) error {
+	if err := a.resolve(ctx, db, q); err != nil {
 		return err
 	}
 	change := s.change()
-	change.Filter, change.PerSecond = q.filter, sel.rate
+	change.Filter, change.PerSecond = q.Filter, sel.rate
 	preview, err := operate.PreviewOf(ctx, db.jobs, db, change)
 	if err != nil {
 		return err

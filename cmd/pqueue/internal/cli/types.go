@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -286,12 +287,12 @@ already gets this end, or none.`,
 				return err
 			}
 			return a.onType(cmd.Context(), args[0], func(ctx context.Context, db *database, jobType int32) (string, error) {
-				if !ends.given() {
+				if !ends.Given() {
 					changed, err := db.jobs.Pause(ctx, db, jobType)
 					return either(changed, "type %d is paused", "type %d was paused already"), err
 				}
 				now, err := a.now(ctx, db)
-				until := ends.by(now).Add(time.Second - 1).Truncate(time.Second) // a whole second, so what it shows is what is written
+				until := ends.By(now).Add(time.Second - 1).Truncate(time.Second) // a whole second, so what it shows is what is written
 				if err == nil && !until.After(now) {
 					err = hasPassed(end)
 				}
@@ -319,9 +320,9 @@ func pauseEnd(lasts, end string) (m moment, err error) {
 		if err != nil || d <= 0 {
 			return m, exitf(exitUsage, "--for %q is no time; write 30m, 2h or 7d", lasts)
 		}
-		return moment{counted: true, from: d}, nil
+		return query.FromNow(d), nil
 	case end != "":
-		if m, err = futureOf(end); err == nil && !m.counted && time.Since(m.at) > day {
+		if m, err = futureOf(end); err == nil && !m.Counted() && time.Since(m.By(time.Time{})) > day {
 			err = hasPassed(end)
 		}
 	}
