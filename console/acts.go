@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -219,50 +220,87 @@ func (c *console) allowMany(r *http.Request, do Verb, types []int32) error {
 var manyVerbs = map[Verb]operate.Verb{Cancel: operate.Cancel, Retry: operate.Retry, RunNow: operate.Reschedule, Delete: operate.Delete}
 
 // changeOf reads what is to be done to which jobs, from a form.
-func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, err error) {
-	do = Verb(r.FormValue("verb"))
-	verb, known := manyVerbs[do]
-	if !known {
-		return do, change, failed(http.StatusBadRequest, "%q cannot be done to many jobs at once.", do)
+func (c *console) changeOf(r *http.Request) (do Verb, change operate.Change, a *asked, err error) {
+	do, change.Verb, err = verbIn(r)
+	if err != nil {
+		return do, change, nil, err
 	}
-	l := pageOfJobs{Type: r.FormValue("type"), Key: r.FormValue("key")}
-	if l.State, err = stateAsked(r); err != nil {
-		return do, change, err
+	if a, err = c.changedBy(r); err != nil {
+		return do, change, nil, err
 	}
-	change.Verb = verb
-	if change.Filter, err = l.filter(""); err != nil {
-		return do, change, err
-	}
-	if len(change.Filter.States) > 0 {
-		return do, change, failed(http.StatusBadRequest,
-			"Jobs that are %s cannot be changed all at once: a job may leave that state before its turn comes. Choose them by status=%s.",
-			l.State, statusesOf(&change.Filter)[0])
-	}
+	change.Filter = a.query.Filter
 	if do == RunNow {
 		change.Due = time.Unix(0, 0)
 	}
 	if text := r.FormValue("rate"); text != "" {
 		if change.PerSecond, err = strconv.Atoi(text); err != nil || change.PerSecond < 0 {
-			return do, change, failed(http.StatusBadRequest, "%q is no number of jobs a second.", text)
+			return do, change, nil, failed(http.StatusBadRequest, "%q is no number of jobs a second.", text)
 		}
 	}
-	return do, change, c.allowMany(r, do, change.Filter.JobTypes)
+	return do, change, a, c.allowMany(r, do, change.Filter.JobTypes)
+}
+
+// verbIn is what a request asks to do to many jobs.
+func verbIn(r *http.Request) (do Verb, verb operate.Verb, err error) {
+	do = Verb(r.FormValue("verb"))
+	verb, known := manyVerbs[do]
+	if !known {
+		return do, verb, failed(http.StatusBadRequest, "%q cannot be done to many jobs at once.", do)
+	}
+	return do, verb, nil
+}
+
+// changedBy is what a request asks for, if these jobs can be changed all at once.
+func (c *console) changedBy(r *http.Request) (*asked, error) {
+	a, err := c.askedFor(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.FormValue("q") == "" { // an older address: a key alone
+		a.query = a.query.Exact()
+	}
+	switch q := a.query; {
+	case a.Wrong != "":
+		return nil, failed(http.StatusBadRequest, "%s.", a.Wrong)
+	case q.OnlyLists() != "":
+		return nil, failed(http.StatusBadRequest, "Jobs cannot be changed all at once by %s: no index leads to them.", q.OnlyLists())
+	case len(q.Filter.States) > 0:
+		return nil, failed(http.StatusBadRequest,
+			"Jobs that are %s cannot be changed all at once: a job may leave that state before its turn comes. Choose them by status:%s.",
+			strings.Join(q.Filter.States, " or "), query.Statuses(&q.Filter)[0])
+	}
+	return a, nil
 }
 
 // manyJobs is what somebody is asked before many jobs are changed.
 type manyJobs struct {
-	Do               Verb
-	Type, State, Key string
+	Do                Verb
+	Type, State, Text string
 	*operate.Preview
+
+	// Chosen are the ids of the jobs, if they were chosen one by one, or as the first ones of a list. Others were chosen, too, and are gone or
+	// not who asks's to change. SearchedFrom is as in pageOfJobs.
+	Chosen       string
+	Others       int
+	SearchedFrom uint64
 }
 
 func (c *console) askForMany(r *http.Request) (any, error) {
-	do, change, err := c.changeOf(r)
+	ctx, cancel := context.WithTimeout(r.Context(), readMax)
+	defer cancel()
+	do, _, err := verbIn(r)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), readMax)
-	defer cancel()
+	if of, err := c.chosenIn(ctx, r, do); err != nil {
+		return nil, err
+	} else if of != nil {
+		return of.asksFor(do, r), nil
+	}
+	do, change, a, err := c.changeOf(r)
+	if err != nil {
+		return nil, err
+	}
 	preview, err := operate.PreviewOf(ctx, c.jobs, c.ex, change)
 	if ctx.Err() != nil {
 		return nil, failed(http.StatusServiceUnavailable,
@@ -272,18 +310,30 @@ func (c *console) askForMany(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := stateAsked(r)
-	return manyJobs{do, r.FormValue("type"), state, r.FormValue("key"), preview}, err
+	return manyJobs{Do: do, Type: a.Type, State: a.State, Text: a.query.Text(), Preview: preview}, nil
 }
 
 // begin begins an operation.
 func (c *console) begin(ctx context.Context, r *http.Request) (outcome, to string, err error) {
-	_, change, err := c.changeOf(r)
+	do, _, err := verbIn(r)
 	if err != nil {
 		return "", "", err
 	}
+	of, err := c.chosenIn(ctx, r, do)
+	if err != nil {
+		return "", "", err
+	}
+	var change operate.Change
+	if of == nil {
+		if _, change, _, err = c.changeOf(r); err != nil {
+			return "", "", err
+		}
+	}
 	if strings.TrimSpace(r.PostFormValue("why")) == "" {
 		return "", "", failed(http.StatusBadRequest, "Say why: who comes after you will want to know.")
+	}
+	if of != nil {
+		return c.changeChosen(ctx, r, do, of)
 	}
 	id, err := operate.Begin(ctx, c.jobs, c.ex, change)
 	return "begun", "operations/" + strconv.FormatUint(id, 10), err
@@ -326,7 +376,19 @@ func doOf(o *operate.Operation) Verb {
 
 // manyFor returns what may be done to all jobs that a filter selects, by the sender of a request.
 func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
-	statuses := statusesOf(&f)
+	return slices.DeleteFunc(verbsFor(&f), func(do Verb) bool { return c.allowMany(r, do, f.JobTypes) != nil })
+}
+
+// chosenFor returns what may be done to some of these jobs, of those that a filter selects.
+func (c *console) chosenFor(r *http.Request, f queue_job.Filter, jobs []queue_job.JobInfo) (may []Verb) {
+	return slices.DeleteFunc(verbsFor(&f), func(do Verb) bool {
+		return !slices.ContainsFunc(jobs, func(j queue_job.JobInfo) bool { return c.allow(r, do, j.JobType) == nil })
+	})
+}
+
+// verbsFor returns what makes sense for jobs that a filter selects.
+func verbsFor(f *queue_job.Filter) (list []Verb) {
+	statuses := query.Statuses(f)
 	all := len(statuses) == 0
 	pending, givenUp, ended := all, all, all
 	for _, s := range statuses {
@@ -338,9 +400,9 @@ func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
 		do    Verb
 		makes bool // sense
 	}{{Retry, givenUp}, {RunNow, pending}, {Cancel, pending}, {Delete, ended}} {
-		if v.makes && c.allowMany(r, v.do, f.JobTypes) == nil {
-			may = append(may, v.do)
+		if v.makes {
+			list = append(list, v.do)
 		}
 	}
-	return may
+	return list
 }

@@ -19,12 +19,16 @@ import (
 // said is what a page says after a change, by the key in its address. The texts are fixed, so no link can make the console say
 // anything else.
 var said = map[string]string{
-	"cancelled":   "The job is cancelled. If its handler runs, its context ends within a second.",
-	"retried":     "The job runs again, with all its retries.",
-	"retried-all": "These jobs run again, with all their retries.",
-	"due":         "The job is due now.",
-	"changed":     "The job is changed.",
-	"deleted":     "The job is deleted, with what the log had of its runs.",
+	"cancelled":      "The job is cancelled. If its handler runs, its context ends within a second.",
+	"retried":        "The job runs again, with all its retries.",
+	"retried-all":    "These jobs run again, with all their retries.",
+	"cancel-chosen":  "The chosen jobs are cancelled. What had ended stays as it was.",
+	"retry-chosen":   "The chosen jobs run again, with all their retries. What has not failed, or is no more failed, stays as it was.",
+	"run-now-chosen": "The chosen jobs are due now. What runs or has ended stays as it was.",
+	"delete-chosen":  "The chosen jobs are deleted. What has not ended stays, and so does the newest job of all.",
+	"due":            "The job is due now.",
+	"changed":        "The job is changed.",
+	"deleted":        "The job is deleted, with what the log had of its runs.",
 	"newest": "Nothing was changed: the job has the largest id of all, which some databases would give to another job. It can be deleted when " +
 		"there is a newer one.",
 	"paused":           "The type is paused. From within a second on, none of its jobs starts; what runs, runs on.",

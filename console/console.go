@@ -22,6 +22,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/nearby"
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -130,7 +131,7 @@ type console struct {
 	kept       shared[*faces.Kept]
 	series     sharedBy[seriesKey, *faces.Series]
 	happened   sharedBy[string, *faces.Happened]
-	lists      sharedBy[listKey, found]
+	lists      sharedBy[listKey, *query.Found]
 	timetables sharedBy[timetableKey, []queue_job.ScheduleInfo]
 	flows      sharedBy[flowsKey, []queue_job.FlowInfo]
 	pasts      sharedBy[pastKey, told]
@@ -150,7 +151,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	c := &console{jobs: bridge.QueueJob.WithoutCodec(jobs), writes: jobs,
 		health: shared[*operate.Health]{fresh: healthFresh}, kept: shared[*faces.Kept]{fresh: healthFresh},
 		series: sharedBy[seriesKey, *faces.Series]{most: seriesMax}, happened: sharedBy[string, *faces.Happened]{most: seriesMax},
-		lists: sharedBy[listKey, found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
+		lists: sharedBy[listKey, *query.Found]{most: listsMax}, timetables: sharedBy[timetableKey, []queue_job.ScheduleInfo]{most: timetablesMax},
 		flows:  sharedBy[flowsKey, []queue_job.FlowInfo]{most: flowListsMax},
 		permit: FromThisMachine, title: "Jobs", mask: MaskSecrets, actor: addressOf}
 	for _, set := range opts {

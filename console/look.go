@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/operate"
 	"github.com/create-info/persistent-queue/queue_job"
@@ -185,20 +185,27 @@ func (c *console) instances(r *http.Request) (any, error) { return c.hostsFor(r)
 
 // pageOfJobs is a page of a list of jobs, and what it is a list of.
 type pageOfJobs struct {
-	Types  []queue_job.Type
+	*asked
 	States []string
-	Type   string
-	State  string // or a status, as choose takes it
-	Key    string
 	Jobs   []queue_job.JobInfo
 	Older  template.URL // the query of the next page; empty: there is none
-	Many   []Verb       // what may be done to all jobs of the filter
+	As     string       // the query as what it was found to mean, for whatever is done to all of these jobs
+	Verbs  []Verb       // what may be done to some of the jobs
+	All    bool         // and to all jobs of the query, on every page
 
 	// ByStatus are what to list instead, for operations on many jobs. They do not go by a state that a job leaves before its turn comes.
 	ByStatus []queue_job.JobStatus
 
-	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not.
+	// Newer is how many jobs of the list are newer than all that somebody has on the screen, who has asked how these stand by now. More than
+	// a page: there may be more.
+	Newer int
+
+	// SearchedFrom is the lowest id that was looked at, if the search ended before the page was full. 0: it did not. Back is when the job
+	// with that id was added. Zero: that is not known.
 	SearchedFrom uint64
+	Back         time.Time
+	// TooMany is a query for what was not looked for: keys that begin with the word. Empty: everything was looked for.
+	TooMany string
 }
 
 // typesKnown are all types that the database knows.
@@ -207,103 +214,112 @@ func (c *console) typesKnown(r *http.Request) ([]queue_job.Type, error) {
 }
 
 func (c *console) list(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	types, err := c.typesKnown(r)
+	a, err := c.askedFor(r)
 	if err != nil {
 		return nil, err
 	}
-	types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
-	l := pageOfJobs{Types: types, States: queue_job.States(), Type: q.Get("type"), Key: q.Get("key")}
-	if l.State, err = stateAsked(r); err != nil {
-		return nil, err
+	l := pageOfJobs{asked: a, States: queue_job.States()}
+	if a.Wrong != "" {
+		return l, nil
 	}
-	filter, err := l.filter(q.Get("before"))
+	before, err := idIn(r, "before")
 	if err != nil {
 		return nil, err
-	}
-	if slices.ContainsFunc(filter.JobTypes, func(jobType int32) bool { return !c.permit(r, See, jobType) }) {
-		return nil, c.refused(See)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readMax)
 	defer cancel()
-	found, err := c.lists.of(freshFor, listKey{l.Type, l.State, l.Key, q.Get("before")}).get(ctx, func(ctx context.Context) (f found, err error) {
-		f.jobs, f.goOn, err = c.search(ctx, filter)
-		return f, err
-	})
+	found, err := c.search(ctx, a, before)
 	if err != nil {
 		return nil, err
 	}
-	goOn := found.goOn
-	l.Jobs = slices.Clone(found.jobs) // others look at these, too
+	l.As = found.As.Text()
+	if found.TooMany {
+		l.TooMany = l.As
+	}
+	if r.FormValue("ids") != "" {
+		err := c.standing(ctx, r, &l, found, before)
+		return l, err
+	}
+	goOn := found.GoOn
+	l.Jobs = slices.Clone(found.Jobs) // others look at these, too
 	if len(l.Jobs) > jobsOnAPage {
 		l.Jobs = l.Jobs[:jobsOnAPage]
 		goOn = l.Jobs[jobsOnAPage-1].Id
 	} else {
-		l.SearchedFrom = goOn
+		l.SearchedFrom, l.Back = goOn, found.Back
 	}
 	if goOn > 0 {
-		next := url.Values{"before": {strconv.FormatUint(goOn, 10)}}
-		for name, value := range map[string]string{"type": l.Type, "state": l.State, "key": l.Key} {
-			if value != "" {
-				next.Set(name, value)
-			}
-		}
+		next := l.addressed(l.As)
+		next.Set("before", strconv.FormatUint(goOn, 10))
 		l.Older = template.URL(next.Encode()) // the encoding is all that a page must escape
 	}
 	// Without a type, the list is of all jobs, also of types that nobody knows. What may not be seen leaves its page shorter.
 	l.Jobs = slices.DeleteFunc(l.Jobs, func(j queue_job.JobInfo) bool { return !c.permit(r, See, j.JobType) })
-	if len(l.Jobs) > 0 && (l.Type != "" || l.State != "" || l.Key != "") {
-		if may := c.manyFor(r, filter); len(filter.States) == 0 {
-			l.Many = may
-		} else if len(may) > 0 {
-			l.ByStatus = statusesOf(&filter)
-		}
-	}
-	if id, err := strconv.ParseUint(l.Key, 10, 64); err == nil && id > 0 && filter.Before == 0 {
-		if err := l.addByID(ctx, c, r, id, &filter); err != nil {
-			return nil, err
-		}
-	}
+	l.Verbs = c.chosenFor(r, found.As.Filter, l.Jobs)
+	l.setAll(c, r, found)
 	return l, nil
 }
 
-// addByID puts the job with an id first, if it has a type and a state of the filter. So whoever looks for 4711 finds the job with that id,
-// and the jobs with that key, which alone are what an operation on all of them changes.
-func (l *pageOfJobs) addByID(ctx context.Context, c *console, r *http.Request, id uint64, f *queue_job.Filter) error {
-	job, err := c.jobs.Get(ctx, c.ex, queue_job.ID(id))
-	switch {
-	case errors.Is(err, queue_job.ErrNoJob):
-		return nil
-	case err != nil:
+// standing reads how the jobs stand that somebody has on the screen, and counts the newer ones. So a list does not move under the pointer.
+func (c *console) standing(ctx context.Context, r *http.Request, l *pageOfJobs, found *query.Found, before uint64) error {
+	ids, err := idsOf(strings.Split(r.FormValue("ids"), ","))
+	if err != nil {
 		return err
-	case len(f.JobTypes) > 0 && !slices.Contains(f.JobTypes, job.JobType), !isIn(f, job):
-		return nil
-	case c.permit(r, See, job.JobType) && !slices.ContainsFunc(l.Jobs, func(j queue_job.JobInfo) bool { return j.Id == id }):
-		l.Jobs = slices.Insert(l.Jobs, 0, *job)
 	}
-	return nil
+	hidden := func(j queue_job.JobInfo) bool { return !c.permit(r, See, j.JobType) }
+	l.Jobs, err = c.jobs.List(ctx, c.ex, queue_job.Filter{IDs: ids, NewestFirst: true, OmitLongParams: true, Limit: 2 * jobsOnAPage})
+	l.Jobs = slices.DeleteFunc(l.Jobs, hidden)
+	l.Verbs = c.chosenFor(r, found.As.Filter, l.Jobs)
+	for _, job := range found.Jobs {
+		if before == 0 && job.Id > ids[len(ids)-1] && !hidden(job) {
+			l.Newer++
+		}
+	}
+	return err
 }
 
-func (l *pageOfJobs) filter(before string) (f queue_job.Filter, err error) {
-	f.Key = strings.TrimSpace(l.Key) // which no key begins or ends with
-	if l.Type != "" {
-		n, err := strconv.ParseInt(l.Type, 10, 32)
-		if err != nil {
-			return f, failed(http.StatusBadRequest, "%q is no job type: give its number.", l.Type)
-		}
-		f.JobTypes = []int32{int32(n)}
+// Many reports whether a page has no room for the newer jobs, so that there may be more.
+func (l pageOfJobs) Many() bool { return l.Newer > jobsOnAPage }
+
+// setAll sets what may be done to all jobs of the query.
+func (l *pageOfJobs) setAll(c *console, r *http.Request, found *query.Found) {
+	selected, filter := len(l.Jobs), found.As.Filter
+	if found.ByID {
+		selected--
 	}
-	if l.State != "" {
-		if err := choose(&f, l.State); err != nil {
-			return f, err
+	if selected <= 0 || found.As.Empty() || found.As.OnlyLists() != "" || len(c.manyFor(r, filter)) == 0 {
+		return
+	}
+	if l.All = len(filter.States) == 0; !l.All {
+		l.ByStatus = query.Statuses(&filter)
+	}
+}
+
+// IsKey reports whether the list is of the jobs with a key, which is what all of them means.
+func (l pageOfJobs) IsKey() bool { return strings.HasPrefix(l.As, "key:") }
+
+// addressed are the fields of the address of this list.
+func (l *pageOfJobs) addressed(text string) url.Values {
+	fields := url.Values{}
+	for name, value := range map[string]string{"type": l.Type, "state": l.State, "q": text} {
+		if value != "" {
+			fields.Set(name, value)
 		}
 	}
-	if before != "" {
-		if f.Before, err = strconv.ParseUint(before, 10, 64); err != nil {
-			return f, failed(http.StatusBadRequest, "before=%q is no id.", before)
+	return fields
+}
+
+// Newest is the query of the address of the newest jobs.
+func (l pageOfJobs) Newest() template.URL { return template.URL(l.addressed(l.Text).Encode()) }
+
+// idIn reads an id from a field of a request; 0: there is none.
+func idIn(r *http.Request, name string) (id uint64, err error) {
+	if text := r.FormValue(name); text != "" {
+		if id, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return 0, failed(http.StatusBadRequest, "%s=%q is no id.", name, text)
 		}
 	}
-	return f, nil
+	return id, nil
 }
 
 // oneJob is what is known of a job.

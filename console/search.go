@@ -2,109 +2,121 @@ package console
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/bridge"
-	"github.com/create-info/persistent-queue/internal/faces"
-	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
 const (
 	jobsOnAPage = 50
-	fewMax      = 2000 // an index finds the jobs of a type with a status if there are no more
-
-	// A search goes along the ids in windows: a first one, and a second of which the first has shown how large it may be.
-	windowFirst, windowMost = 10_000, 1_000_000
-	searchMax               = 60 * time.Millisecond
+	searchMax   = 60 * time.Millisecond // that a search goes along the ids
+	statements  = 4                     // that a search may send: one more reads the types
 
 	listsMax = 50 // that all who look share; a page of jobs may take some hundred kilobytes
 )
 
-// listKey is what a list is about, in the words of its address.
-type listKey struct{ jobType, state, key, before string }
+// listKey is what a list is about: the words of its address, and the types that they mean for whoever looks.
+type listKey struct{ types, state, text, before string }
 
-// found is what a search has found.
-type found struct {
-	jobs []queue_job.JobInfo
-	goOn uint64
+// asked is what a list is about.
+type asked struct {
+	Types       []queue_job.Type // that who looks may see
+	Type, State string
+	Text        string // the query as it was written, with the key of an older address
+	Wrong       string // what is wrong with the query; empty: nothing
+
+	query *query.Query
+	left  int // statements for the search
 }
 
-// search finds the jobs of a page, and one more if there is one, from the newest down. Where no index leads to them, few of millions may
-// match. So it ends when it has taken long enough; jobs with ids from goOn down are for the next search then. 0: there are no more.
-func (c *console) search(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, goOn uint64, err error) {
-	filter.NewestFirst, filter.OmitLongParams, filter.Limit = true, true, jobsOnAPage+1
-	if filter.Key != "" || len(filter.JobTypes) == 0 && len(statusesOf(&filter)) == 0 {
-		jobs, err = c.jobs.List(ctx, c.ex, filter)
-		return jobs, 0, err
-	}
-	if len(filter.JobTypes) == 1 && len(statusesOf(&filter)) > 0 {
-		if jobs, few, err := c.searchFew(ctx, filter); few || err != nil {
-			return jobs, 0, err
-		}
-	}
-	goOn = filter.Before
-	if goOn == 0 {
-		newest, now, err := faces.Newest(ctx, c.jobs, c.ex)
-		if err != nil || newest == 0 {
-			return nil, 0, err
-		}
-		c.clock.heard(now)
-		goOn = newest + 1
-	}
-	window, began := uint64(windowFirst), time.Now()
-	for range 2 {
-		filter.Before, filter.After, filter.Limit = goOn, 0, jobsOnAPage+1-len(jobs)
-		if goOn > window {
-			filter.After = goOn - window - 1
-		}
-		some, err := c.jobs.List(ctx, c.ex, filter)
-		if err != nil {
-			return nil, 0, err
-		}
-		jobs, goOn = append(jobs, some...), filter.After+1
-		took := time.Since(began)
-		if goOn == 1 || len(jobs) > jobsOnAPage || took >= searchMax {
-			break
-		}
-		window = min(windowMost, uint64(float64(window)*float64(searchMax-took)/float64(took)))
-	}
-	if goOn == 1 { // no job has a lower id
-		goOn = 0
-	}
-	return jobs, goOn, nil
-}
-
-// searchFew finds the jobs of a type with a status, or in a state, by the index, if few have such a status.
-func (c *console) searchFew(ctx context.Context, filter queue_job.Filter) (jobs []queue_job.JobInfo, few bool, err error) {
-	st, err := bridge.QueueJob.StoreOf(c.jobs, c.ex)
+// askedFor reads what a request asks for. Its address may have a key, as all did that could not search: the id of a job, or its key.
+func (c *console) askedFor(r *http.Request) (*asked, error) {
+	types, err := c.typesKnown(r)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	all := record.Filter{Types: filter.JobTypes}
-	for _, s := range statusesOf(&filter) {
-		all.Statuses = append(all.Statuses, int32(s))
+	types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
+	a := &asked{Types: types, Type: r.FormValue("type"), Text: strings.TrimSpace(r.FormValue("q")), left: statements, query: &query.Query{}}
+	if key := strings.TrimSpace(r.FormValue("key")); key != "" { // no key begins or ends with a blank
+		a.Text = strings.TrimSpace(a.Text + " " + query.Quote(key))
 	}
-	if !st.HasIndexFor(&all) {
-		return nil, false, nil
+	if a.State, err = stateAsked(r); err != nil {
+		return nil, err
 	}
-	ids, err := st.IDs(ctx, all, fewMax+1)
-	if err != nil || len(ids) > fewMax {
-		return nil, false, err
+	q, err := query.Parse(a.Text, time.UTC)
+	if err == nil {
+		err = a.choose(q)
 	}
-	slices.Sort(ids)
-	if filter.Before > 0 {
-		end, _ := slices.BinarySearch(ids, filter.Before)
-		ids = ids[:end]
+	if err == nil {
+		err = q.SetTypes(types)
 	}
-	if len(filter.States) == 0 { // else, not all of them are in the state
-		ids = ids[max(0, len(ids)-filter.Limit):]
+	if f, is := err.(*failure); is {
+		return nil, f
 	}
-	if len(ids) == 0 {
-		return nil, true, nil
+	if err != nil {
+		a.Wrong = err.Error()
+		return a, nil
 	}
-	filter.IDs = ids
-	jobs, err = c.jobs.List(ctx, c.ex, filter)
-	return jobs, true, err
+	if slices.ContainsFunc(q.Filter.JobTypes, func(jobType int32) bool { return !c.permit(r, See, jobType) }) {
+		return nil, c.refused(See)
+	}
+	now, fresh := c.clock.now()
+	if r.FormValue("ids") != "" {
+		a.left--
+	}
+	if !fresh {
+		a.left-- // the page asks for the clock at the end, if the search does not
+	}
+	if q.Counted() && !fresh {
+		if now, err = c.now(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	q.SetNow(now)
+	a.query = q
+	return a, nil
+}
+
+// choose adds to a query what was chosen beside it.
+func (a *asked) choose(q *query.Query) error {
+	if a.Type != "" {
+		n, err := strconv.ParseInt(a.Type, 10, 32)
+		switch {
+		case err != nil:
+			return failed(http.StatusBadRequest, "%q is no job type: give its number.", a.Type)
+		case q.Has("queue"):
+			return fmt.Errorf("queue: a queue is chosen beside the search, too; leave one of them out")
+		}
+		q.SetType(int32(n))
+	}
+	if a.State != "" {
+		if q.Has("state") || q.Has("status") {
+			return fmt.Errorf("state: a state is chosen beside the search, too; leave one of them out")
+		}
+		if q.SetState(a.State) != nil {
+			return failed(http.StatusBadRequest, "%q is no state.", a.State)
+		}
+	}
+	return nil
+}
+
+// search finds the jobs of a page, and one more if there is one, from the newest down.
+func (c *console) search(ctx context.Context, a *asked, before uint64) (*query.Found, error) {
+	q := *a.query
+	q.Filter.Before = before
+	about := listKey{fmt.Sprint(q.Filter.JobTypes), a.State, a.Text, strconv.FormatUint(before, 10)}
+	return c.lists.of(freshFor, about).get(ctx, func(ctx context.Context) (*query.Found, error) {
+		s := query.Search{Jobs: c.jobs, Ex: c.ex, Limit: jobsOnAPage + 1, Most: searchMax, Statements: a.left, Shown: c.shown}
+		found, err := s.Find(ctx, &q)
+		if err == nil && !found.Now.IsZero() {
+			c.clock.heard(found.Now)
+		}
+		return found, err
+	})
 }

@@ -158,7 +158,7 @@ func TestTheConsoleSaysInWhichStateAJobIsAndFindsItByThat(t *testing.T) {
 			finds("state="+state, func(s string) bool { return s == state })
 			finds("type=1&state="+state, func(s string) bool { return s == state })
 			hasEnded := slices.Contains([]string{queue_job.StateCompleted, queue_job.StateFailed, queue_job.StateCancelled}, state)
-			if page := b.get("/jobs?type=1&state="+state, http.StatusOK); strings.Contains(page, "operations/new") != hasEnded ||
+			if page := b.get("/jobs?type=1&state="+state, http.StatusOK); strings.Contains(page, "on every page") != hasEnded ||
 				strings.Contains(page, "Jobs leave this state at any time") == hasEnded {
 				t.Errorf("%s: all of them can be changed at once, or it does not say how to choose them:\n%s", state, page)
 			}
@@ -171,7 +171,7 @@ func TestTheConsoleSaysInWhichStateAJobIsAndFindsItByThat(t *testing.T) {
 		}
 		for word, n := range map[string]int{"init": 16, "retry": 8, "continue": 8} {
 			page := b.get("/jobs?type=1&status="+word, http.StatusOK)
-			if rows := rowOfAJob.FindAllString(page, -1); len(rows) != n || !strings.Contains(page, "operations/new") ||
+			if rows := rowOfAJob.FindAllString(page, -1); len(rows) != n || !strings.Contains(page, "on every page") ||
 				!strings.Contains(page, "<option selected>"+word+"</option>") {
 				t.Errorf("status=%s has %d jobs, want %d\n%s", word, len(rows), n, page)
 			}

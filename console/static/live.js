@@ -1,5 +1,5 @@
 // Keeps the page up to date: every two seconds it asks for the page anew and takes its content. It rests while nobody sees the page,
-// and while somebody is at work in it.
+// and while somebody is at work in it. A list of jobs stays as it is: its rows say how they stand by now, and how many newer ones there are.
 "use strict";
 (() => {
   const every = 2000;
@@ -16,21 +16,53 @@
   const busy = (main) =>
     document.hidden || inUse(main) || !getSelection().isCollapsed ||
     [...main.querySelectorAll("input, textarea, select")].some(edited);
+  const pill = document.getElementById("live");
+  let paused = false, heard = Date.now(); // when the page was as it is
+  const say = (main) => {
+    const old = Math.round((Date.now() - heard) / 1000);
+    pill.hidden = false;
+    pill.textContent = paused ? "‖ Paused" : main.classList.contains("stale") ? `▲ ${old} s old` : main.classList.contains("rests") ? "‖ Rests" : "● Live";
+  };
+  const rowsOf = (main) => [...main.querySelectorAll("tr[data-k]")];
+  const addressOf = (rows) => {
+    const address = new URL(location.href);
+    if (rows.length) address.searchParams.set("ids", rows.map((r) => r.dataset.k).join());
+    return address;
+  };
+  const patch = (main, rows, next) => {
+    const now = new Map(rowsOf(next).map((r) => [r.dataset.k, r]));
+    const take = (to, from) => { if (to && from && to.innerHTML !== from.innerHTML) to.replaceChildren(...from.childNodes); };
+    for (const row of rows) {
+      const to = now.get(row.dataset.k);
+      row.classList.toggle("gone", !to);
+      if (to && to.cells.length === row.cells.length) [...row.cells].forEach((cell, i) => { if (!cell.matches(".check")) take(cell, to.cells[i]); });
+    }
+    for (const part of [".newer", ".age"]) take(main.querySelector(part), next.querySelector(part));
+  };
   const look = async () => {
     const main = document.querySelector("main[data-live]");
-    if (!main) return;
-    main.classList.toggle("rests", !document.hidden && busy(main)); // and the page says so
-    if (busy(main)) return;
-    const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(answerMax) });
+    if (!main || paused) return;
+    const rows = rowsOf(main), rests = () => (rows.length ? document.hidden : busy(main));
+    main.classList.toggle("rests", !document.hidden && rests()); // and the page says so
+    say(main);
+    if (rests()) return;
+    const answer = await fetch(addressOf(rows), { redirect: "manual", signal: AbortSignal.timeout(answerMax) });
     const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main#content");
     if (!answer.ok || !next) main.classList.add("stale");
-    if (busy(main)) return;
+    if (rests() || paused) return;
     if (answer.type === "opaqueredirect") { // to log in, for example: that is a page of its own, perhaps on another site
       clearInterval(looks); // another reload would stop the first
       location.reload();
       return;
     }
     if (!next) return; // the answer is not the console's
+    main.classList.toggle("stale", !answer.ok);
+    if (answer.ok) heard = Date.now();
+    say(main);
+    if (rows.length) {
+      if (answer.ok) patch(main, rows, next);
+      return;
+    }
     const wide = [...main.querySelectorAll(".wide")].map((e) => e.scrollLeft);
     const open = [...main.querySelectorAll("details")].map((e) => e.open);
     const focus = main.contains(document.activeElement) && document.activeElement, which = focus && like(main, focus).indexOf(focus);
@@ -38,7 +70,6 @@
     if (focus) like(main, focus)[which]?.focus({ preventScroll: true });
     main.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = wide[i] || 0; });
     main.querySelectorAll("details").forEach((e, i) => { e.open = open[i] || false; });
-    main.classList.toggle("stale", !answer.ok);
     document.dispatchEvent(new Event("renewed"));
   };
   let asking = false; // one request at a time: an older answer does not come after a newer one
@@ -48,11 +79,21 @@
     try {
       await look();
     } catch {
-      document.querySelector("main").classList.add("stale");
+      const main = document.querySelector("main");
+      main.classList.add("stale");
+      say(main);
     } finally {
       asking = false;
     }
   }, every);
+  const live = document.querySelector("main[data-live]");
+  if (live) {
+    say(live);
+    pill.addEventListener("click", () => {
+      paused = !paused;
+      say(live);
+    });
+  }
   if (location.search.includes("said=")) {
     const address = new URL(location.href);
     address.searchParams.delete("said");

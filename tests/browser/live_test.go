@@ -32,25 +32,35 @@ func (w *world) behind(t *testing.T, instead *atomic.Pointer[http.HandlerFunc]) 
 	return server.URL + "/"
 }
 
-// A browser says which option is selected at first, though the page does not.
-func TestAListOfJobsStaysUpToDateThoughItsFormHasNoChoice(t *testing.T) {
+// A row that moves away under the pointer is another job when somebody presses.
+func TestAListOfJobsStaysWhereItIsAndSaysWhatIsNew(t *testing.T) {
 	t.Parallel()
 	b, w := openTab(t), newWorld(t)
+	w.settled(t)
 	b.do(chromedp.Navigate(w.serve(t, "/") + "jobs"))
-	id, err := w.jobs.Add(t.Context(), w.db, queue_job.AddModelJob{JobType: paused})
-	if err != nil {
+	first := eval[string](b, `window.first = document.querySelector("tbody tr"); window.first.dataset.k`)
+	top := eval[float64](b, `window.first.getBoundingClientRect().top`)
+	eval[chromedp.Void](b, `window.first.querySelector("input").click(); document.querySelector("main select").selectedIndex = 1`)
+	for range 3 {
+		if _, err := w.jobs.Add(t.Context(), w.db, queue_job.AddModelJob{JobType: paused}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.jobs.Cancel(t.Context(), w.db, queue_job.ID(w.later)); err != nil {
 		t.Fatal(err)
 	}
-	b.await(fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null`, id))
-	eval[chromedp.Void](b, `document.querySelector("main select").selectedIndex = 1`)
-	id, err = w.jobs.Add(t.Context(), w.db, queue_job.AddModelJob{JobType: paused})
-	if err != nil {
+	b.await(`document.querySelector(".newer").innerText === "3 newer ↑"`)
+	b.await(fmt.Sprintf(`document.querySelector('tr[data-k="%d"] .status').innerText === "cancelled"`, w.later))
+	if !eval[bool](b, fmt.Sprintf(`document.querySelector("tbody tr") === window.first && window.first.dataset.k === "%s" && window.first.querySelector("input").checked &&
+		window.first.getBoundingClientRect().top === %v && document.querySelector("main select").selectedIndex === 1`, first, top)) {
+		t.Error("the row has moved, or what somebody had checked or chosen was taken away")
+	}
+	if _, err := w.jobs.DeleteJobs(t.Context(), w.db, queue_job.ID(w.later)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second) // two looks
-	if eval[bool](b, fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null || document.querySelector("main select").selectedIndex !== 1`, id)) {
-		t.Error("what somebody had chosen was taken away")
-	}
+	b.await(fmt.Sprintf(`document.querySelector('tr[data-k="%d"]').classList.contains("gone")`, w.later))
+	b.do(chromedp.Click(chromedp.CSS(".newer a")))
+	b.await(fmt.Sprintf(`document.querySelector("tbody tr") !== null && document.querySelector("tbody tr").dataset.k > %s`, first))
 	b.quiet("jobs")
 }
 

@@ -60,7 +60,7 @@ func TestSomebodyLogsInSearchesRetriesPausesAndLogsOut(t *testing.T) {
 	b.press("Retry")
 	b.await(`document.querySelector("[role=status]") !== null`)
 
-	b.do(chromedp.SendKeys("#key", fmt.Sprint(w.waits)+kb.Enter))
+	b.do(chromedp.SendKeys("#search", fmt.Sprint(w.waits)+kb.Enter))
 	b.at("/tools/queue/jobs")
 	b.await(fmt.Sprintf(`document.querySelector("a[href$='jobs/%d']") !== null`, w.waits))
 	b.do(chromedp.Navigate(root + "queues/1"))
