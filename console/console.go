@@ -188,6 +188,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /operations/{id}", c.page("operation", c.showOperation))
 	mux.HandleFunc("POST /operations", c.change(c.begin))
 	mux.HandleFunc("POST /operations/{id}/{do}", c.change(c.changeOperation))
+	mux.HandleFunc("POST /theme", c.setTheme)
 	mux.HandleFunc("POST /jobs/{id}/{do}", c.change(c.changeJob))
 	mux.HandleFunc("POST /schedules/{do}", c.change(c.changeSchedule))
 	mux.HandleFunc("POST /queues/{type}/{do}", c.change(c.changeType))
@@ -243,6 +244,8 @@ type page struct {
 	Name  string    // of the page
 	Root  string    // relative address of the overview
 	Said  string    // message about the change that led to this page
+	Theme string    // what it looks like, one of themes
+	Back  string    // its address, relative to the overview
 	User  string    // who looks; empty: nobody can log out
 	Out   string    // address that ends the viewer's session
 	At    time.Time // when what it shows was so, by the database's clock
@@ -322,7 +325,7 @@ func (c *console) pageFor(r *http.Request, name string) *page {
 	if c.logout != "" {
 		user = c.actor(r)
 	}
-	return &page{Title: c.title, Name: name, User: user, Out: c.logoutFrom(root),
+	return &page{Title: c.title, Name: name, Theme: themeOf(r), Back: pageAddressOf(r), User: user, Out: c.logoutFrom(root),
 		Root: root, Said: said[r.URL.Query().Get("said")], At: now, may: func(do Verb, jobType int32) bool { return c.permit(r, do, jobType) }}
 }
 

@@ -15,8 +15,8 @@ type rendered struct {
 
 // renderedKey is what two viewers must have in common to get the same page.
 type renderedKey struct {
-	name, root, user string
-	made             any // of what was read
+	name, root, user, theme, back string
+	made                          any // of what was read
 }
 
 const renderedMax = 20 // then all are rendered anew
@@ -27,7 +27,7 @@ func (r *rendered) render(show *template.Template, p *page) ([]byte, error) {
 	if !shared || p.Said != "" {
 		return execute(show, p)
 	}
-	key := renderedKey{p.Name, p.Root, p.User, body.sameAs()}
+	key := renderedKey{p.Name, p.Root, p.User, p.Theme, p.Back, body.sameAs()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if text := r.texts[key]; text != nil {

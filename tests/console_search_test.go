@@ -301,3 +301,37 @@ func TestOnlyThoseOfTheChosenJobsAreChangedThatSomebodyMayChange(t *testing.T) {
 		b.send("/operations", form, http.StatusForbidden)
 	})
 }
+
+func TestAThemeIsKeptInACookieOfTheConsoleAndLeadsBack(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		b := browse(t, http.StripPrefix("/a/b", console.Handler(open(t, d.DB))))
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		for _, c := range []struct{ to, back, leads string }{
+			{"dark", "jobs?q=state%3Afailed", "./jobs?q=state%3Afailed"}, {"light", "queues/7", "./queues/7"}, {"dark", "", "./"},
+			{"dark", "//elsewhere.example", "./"}, {"dark", "https://elsewhere.example", "./"}, {"dark", "../../logout", "./"},
+		} {
+			answer, err := client.PostForm(b.base+"/a/b/theme", url.Values{"theme": {c.to}, "back": {c.back}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			cookies := answer.Cookies()
+			if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != c.leads || len(cookies) != 1 || cookies[0].Value != c.to || cookies[0].Path != "" {
+				t.Errorf("%+v: %s to %q with %v", c, answer.Status, answer.Header.Get("Location"), cookies)
+			}
+		}
+		for sent, scheme := range map[string]string{"": "light dark", "dark": "dark", "light": "light", "pink": "light dark"} {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+"/a/b/", nil)
+			r.AddCookie(&http.Cookie{Name: "pqueue_theme", Value: sent})
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page := b.read(answer, sent, http.StatusOK); !strings.Contains(page, `<meta name="color-scheme" content="`+scheme+`">`) {
+				t.Errorf("%q:\n%s", sent, page)
+			}
+		}
+		b.send("/a/b/theme", url.Values{"theme": {"pink"}}, http.StatusBadRequest)
+	})
+}

@@ -250,7 +250,7 @@ func TestTheJobsThatFailedWithAnErrorAreRetriedAndNoOthers(t *testing.T) {
 		}
 		looks := browse(t, console.Handler(jobs, console.WithPermit(func(_ *http.Request, do console.Verb, _ int32) bool { return do == console.See })))
 		looks.send(at+"/retry", url.Values{"type": {"7"}}, http.StatusForbidden)
-		if page := looks.get(at, http.StatusOK); strings.Contains(page, `method="post"`) {
+		if page := looks.get(at, http.StatusOK); strings.Contains(contentOf(page), `method="post"`) {
 			t.Errorf("who may only look may retry:\n%s", page)
 		}
 	})
