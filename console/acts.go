@@ -252,7 +252,7 @@ func verbIn(r *http.Request) (do Verb, verb operate.Verb, err error) {
 
 // changedBy is what a request asks for, if these jobs can be changed all at once.
 func (c *console) changedBy(r *http.Request) (*asked, error) {
-	a, err := c.askedFor(r)
+	a, err := c.askedFor(r, false)
 	if err != nil {
 		return nil, err
 	}

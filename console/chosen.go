@@ -70,7 +70,7 @@ func idsOf(texts []string) (ids []uint64, err error) {
 
 // firstOf are the first jobs of a list.
 func (c *console) firstOf(ctx context.Context, r *http.Request, do Verb) (*chosen, error) {
-	a, err := c.askedFor(r)
+	a, err := c.askedFor(r, false)
 	if err != nil {
 		return nil, err
 	}

@@ -214,7 +214,7 @@ func (c *console) typesKnown(r *http.Request) ([]queue_job.Type, error) {
 }
 
 func (c *console) list(r *http.Request) (any, error) {
-	a, err := c.askedFor(r)
+	a, err := c.askedFor(r, true)
 	if err != nil {
 		return nil, err
 	}

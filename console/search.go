@@ -35,14 +35,10 @@ type asked struct {
 	left  int // statements for the search
 }
 
-// askedFor reads what a request asks for. Its address may have a key, as all did that could not search: the id of a job, or its key.
-func (c *console) askedFor(r *http.Request) (*asked, error) {
-	types, err := c.typesKnown(r)
-	if err != nil {
-		return nil, err
-	}
-	types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
-	a := &asked{Types: types, Type: r.FormValue("type"), Text: strings.TrimSpace(r.FormValue("q")), left: statements, query: &query.Query{}}
+// askedFor reads what a request asks for. Its address may have a key, as all did that could not search: the id of a job, or its key. The types are
+// read if the page lists them, or the query has a name of a queue.
+func (c *console) askedFor(r *http.Request, listsTypes bool) (a *asked, err error) {
+	a = &asked{Type: r.FormValue("type"), Text: strings.TrimSpace(r.FormValue("q")), left: statements, query: &query.Query{}}
 	if key := strings.TrimSpace(r.FormValue("key")); key != "" { // no key begins or ends with a blank
 		a.Text = strings.TrimSpace(a.Text + " " + query.Quote(key))
 	}
@@ -50,11 +46,18 @@ func (c *console) askedFor(r *http.Request) (*asked, error) {
 		return nil, err
 	}
 	q, err := query.Parse(a.Text, time.UTC)
+	if listsTypes || err == nil && len(q.Names) > 0 {
+		types, err := c.typesKnown(r)
+		if err != nil {
+			return nil, err
+		}
+		a.Types = slices.DeleteFunc(slices.Clone(types), func(t queue_job.Type) bool { return !c.permit(r, See, t.JobType) })
+	}
 	if err == nil {
 		err = a.choose(q)
 	}
 	if err == nil {
-		err = q.SetTypes(types)
+		err = q.SetTypes(a.Types)
 	}
 	if f, is := err.(*failure); is {
 		return nil, f
