@@ -168,10 +168,9 @@ func (j *Jobs) cancelFlow(ctx context.Context, ex Executor, st *record.Store, f 
 		var page []store.NodeJob
 		page, err = st.LiveJobs(ctx, f, after, steerRowsMax, held)
 		var ids []uint64
-		for _, n := range page {
-			if after = n.Node; n.Job > 0 {
-				ids = append(ids, n.Job)
-			}
+		if err == nil && len(page) > 0 {
+			after = page[len(page)-1].Node
+			ids, err = st.TheirJobs(ctx, page)
 		}
 		n := 0
 		if err == nil && len(ids) > 0 {

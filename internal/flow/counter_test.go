@@ -26,7 +26,10 @@ type tables struct {
 	counted []uint64
 	born    []uint64
 	refused []uint64
-	busy    int // so many counts find all nodes locked
+	busy    int      // so many counts find all nodes locked
+	afters  []uint64 // behind which jobs the looks looked
+	over    []bool   // what the counts were told
+	most    int      // a birth leaves the nodes behind so many; 0: none
 }
 
 func (t *tables) note(what string) {
@@ -40,13 +43,15 @@ func (t *tables) AnyFlow(context.Context) (bool, error) {
 	return t.open, nil
 }
 
-func (t *tables) LookAtNodes(context.Context, uint64, int) (store.NodeLook, error) {
+func (t *tables) LookAtNodes(_ context.Context, after uint64, _ int) (store.NodeLook, error) {
 	t.note("look")
+	t.afters = append(t.afters, after)
 	return t.look, nil
 }
 
-func (t *tables) CountEnds(_ context.Context, nodes []uint64, _ bool, bears int) (store.Counted, error) {
+func (t *tables) CountEnds(_ context.Context, nodes []uint64, over bool, bears int) (store.Counted, error) {
 	t.note("count")
+	t.over = append(t.over, over)
 	if t.fails != nil {
 		if err := t.fails(nodes, bears); err != nil {
 			return store.Counted{}, err
@@ -69,6 +74,10 @@ func (t *tables) BearNodes(_ context.Context, nodes []uint64) ([]uint64, error) 
 		if err := t.bears(nodes); err != nil {
 			return nil, err
 		}
+	}
+	if t.most > 0 && len(nodes) > t.most {
+		t.born = append(t.born, nodes[:t.most]...)
+		return slices.Clone(nodes[t.most:]), nil
 	}
 	t.born = append(t.born, nodes...)
 	return nil, nil
@@ -113,6 +122,40 @@ func TestWhileAFlowIsOpenThereIsOneLookASecond(t *testing.T) {
 	at := tables{open: true}
 	at.of(t, time.Minute, func(*Counter) {})
 	if n := at.times("look"); n < 45 || n > 60 || at.times("any") > 15 || at.times("count")+at.times("bear") > 0 {
+		t.Error(at.sent)
+	}
+}
+
+func TestWhatALookFindsIsCountedUnlessItsRunMayGoOnAndIsBorn(t *testing.T) {
+	at := tables{open: true, most: 2, look: store.NodeLook{Ended: []uint64{1, 2}, Ready: []uint64{11, 12, 13, 14, 15}}}
+	at.of(t, firstLook+time.Millisecond, func(*Counter) {})
+	if !slices.Equal(at.counted, []uint64{1, 2}) || !slices.Equal(at.over, []bool{false}) || !slices.Equal(at.born, []uint64{11, 12, 13, 14, 15}) {
+		t.Errorf("counted %v, over %v, born %v", at.counted, at.over, at.born)
+	}
+}
+
+func TestALookGoesOnWhereTheLastOneEnded(t *testing.T) {
+	at := tables{open: true, look: store.NodeLook{Last: 7000, Jobs: pageJobs}}
+	at.of(t, firstLook+3*time.Second, func(*Counter) {})
+	if len(at.afters) < 3 || at.afters[0] != 0 || at.afters[1] != 7000 || at.afters[2] != 7000 {
+		t.Error(at.afters)
+	}
+	at = tables{open: true, look: store.NodeLook{Last: 7000, Jobs: pageJobs - 1}} // there are no more
+	at.of(t, firstLook+3*time.Second, func(*Counter) {})
+	if len(at.afters) < 3 || at.afters[1] != 0 {
+		t.Error(at.afters)
+	}
+}
+
+func TestWhoeverTakesALeaseLooksForWhatNobodyHasCounted(t *testing.T) {
+	var at tables
+	at.of(t, firstLook+2*lookEvery, func(c *Counter) {
+		time.AfterFunc(firstLook+time.Millisecond, func() { // it has asked, and no flow was open
+			at.open, at.look = true, store.NodeLook{Ended: []uint64{5}}
+			c.Taken()
+		})
+	})
+	if len(at.counted) == 0 {
 		t.Error(at.sent)
 	}
 }

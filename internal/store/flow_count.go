@@ -150,6 +150,7 @@ func (s *Store) endsOf(ctx context.Context, nodes []uint64, over bool) ([]jobEnd
 // locked is a node that this transaction has.
 type locked struct {
 	id, job uint64
+	born    int64 // the job
 	state   int16
 	waits   int
 	counted int16
@@ -161,8 +162,10 @@ type locked struct {
 // adding flows.
 func (s *Store) lock(ctx context.Context, ids []uint64, and, spec, skipping string) ([]locked, error) {
 	args := s.Arguments()
-	return conn.Read(ctx, s, conn.Each(func(l *locked) []any { return []any{&l.id, &l.job, &l.state, &l.waits, &l.counted, &l.isEnd, &l.spec} }),
-		fmt.Sprintf("SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(%s, '') FROM %s %s WHERE %s%s ORDER BY id%s%s",
+	return conn.Read(ctx, s, conn.Each(func(l *locked) []any {
+		return []any{&l.id, &l.job, &l.born, &l.state, &l.waits, &l.counted, &l.isEnd, &l.spec}
+	}),
+		fmt.Sprintf("SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(%s, '') FROM %s %s WHERE %s%s ORDER BY id%s%s",
 			spec, s.Tables.Nodes, s.ByPrimary, args.In(ids), and, s.ForUpdate, skipping), args.List...)
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -15,8 +17,11 @@ func (s *Store) CancelFlow(ctx context.Context, id uint64) (cancelled bool, err 
 	return cancelled, conn.Wrap("cancel a flow", err)
 }
 
-// NodeJob is a node and its job.
-type NodeJob struct{ Node, Job uint64 }
+// NodeJob is a node and its job, which was born in a second of unix time.
+type NodeJob struct {
+	Node, Job uint64
+	Born      int64
+}
 
 // LiveJobs reads nodes of a flow behind a node that have a job which has not succeeded, as far as was counted. Fewer than the limit: there are no
 // more. Held, no node of the flow gets a job until the end of the transaction.
@@ -29,11 +34,41 @@ func (s *Store) LiveJobs(ctx context.Context, f *Flow, after uint64, limit int, 
 		hold, which = s.HoldingRead, NodeWaits // which could get a job
 		where = fmt.Sprintf("%s AND id > %s", args.In(f.nodes(0, f.Nodes+1)), args.ID(after))
 	}
-	all, err := conn.Read(ctx, s, conn.Each(func(n *NodeJob) []any { return []any{&n.Node, &n.Job} }),
-		fmt.Sprintf("SELECT id, CASE state WHEN %d THEN job_id ELSE 0 END AS job FROM %s %s WHERE %s AND state IN (%d, %d, %d) "+
-			"ORDER BY id LIMIT %s%s", NodeBorn, s.Tables.Nodes, s.ByPrimary, where, which, NodeReady, NodeBorn,
-			args.Number(int64(limit)), hold), args.List...)
+	query := fmt.Sprintf("SELECT id, CASE state WHEN %d THEN job_id ELSE 0 END AS job, born FROM %s %s WHERE %s AND state IN (%d, %d, %d) "+
+		"ORDER BY id LIMIT %s%s", NodeBorn, s.Tables.Nodes, s.ByPrimary, where, which, NodeReady, NodeBorn, args.Number(int64(limit)), hold)
+	if !held { // and what was just added is not on a replica yet
+		query = s.FromPrimary(query)
+	}
+	all, err := conn.Read(ctx, s, conn.Each(func(n *NodeJob) []any { return []any{&n.Node, &n.Job, &n.Born} }), query, args.List...)
 	return all, conn.Wrap("jobs of a flow", err)
+}
+
+// TheirJobs reads which of the jobs of nodes are there, in the order of their ids: another job may have such an id, after a TRUNCATE. In a
+// transaction, nobody changes them before its end.
+func (s *Store) TheirJobs(ctx context.Context, nodes []NodeJob) (ids []uint64, err error) {
+	born := map[uint64]int64{}
+	for _, n := range nodes {
+		if n.Job > 0 {
+			born[n.Job] = n.Born
+		}
+	}
+	if len(born) == 0 {
+		return nil, nil
+	}
+	args := s.Arguments()
+	query := fmt.Sprintf("SELECT id, create_time FROM %s %s WHERE %s ORDER BY id", s.Tables.Jobs, s.ByPrimary, args.In(slices.Sorted(maps.Keys(born))))
+	if s.CommitsEach() {
+		query = s.FromPrimary(query)
+	} else {
+		query += s.ForUpdate
+	}
+	rows, err := conn.Read(ctx, s, conn.Each(func(n *NodeJob) []any { return []any{&n.Job, &n.Born} }), query, args.List...)
+	for _, row := range rows {
+		if born[row.Job] == row.Born {
+			ids = append(ids, row.Job)
+		}
+	}
+	return ids, conn.Wrap("jobs of a flow", err)
 }
 
 // nodes are the ids of nodes of the flow, from one number up to another, as far as it has so many.
@@ -63,38 +98,33 @@ func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, 
 			s.ByKeyOf(s.Tables.Flows), state, args.ID(f.ID), FlowCancelled), args.List...)
 		return err
 	})
-	of := map[uint64]uint64{}
+	var of []NodeJob
 	for _, n := range nodes {
 		switch n.state {
 		case NodeBorn:
-			jobs = append(jobs, n.job)
-			of[n.job] = n.id
+			of = append(of, NodeJob{n.id, n.job, n.born})
 		case NodeReady, NodeRefused, NodeCalledOff:
 			ready = append(ready, n.id)
 		}
 	}
-	if err == nil && len(jobs) > 0 {
-		var there []Standing
-		if there, err = s.Standings(ctx, jobs); err == nil && len(there) < len(jobs) {
-			ready, jobs = absent(of, there, ready)
-		}
+	if err == nil {
+		jobs, err = s.TheirJobs(ctx, of)
 	}
 	if err == nil {
+		ready = absent(of, jobs, ready)
 		err = s.setNodes(ctx, fmt.Sprintf("state = %d, job_id = NULL", NodeReady), ready)
 	}
 	return jobs, ready, conn.Wrap("reopen a flow", err)
 }
 
 // absent adds the nodes whose jobs are not there.
-func absent(of map[uint64]uint64, there []Standing, nodes []uint64) (all, jobs []uint64) {
-	for _, row := range there {
-		jobs = append(jobs, row.ID)
-		delete(of, row.ID)
+func absent(of []NodeJob, there []uint64, nodes []uint64) []uint64 {
+	for _, n := range of {
+		if _, is := slices.BinarySearch(there, n.Job); !is {
+			nodes = append(nodes, n.Node)
+		}
 	}
-	for _, node := range of {
-		nodes = append(nodes, node)
-	}
-	return SortedIDs(nodes), SortedIDs(jobs)
+	return SortedIDs(nodes)
 }
 
 // DeleteFlows deletes flows that ended before a second of unix time, with their nodes and each in a transaction of its own, and returns how many. It

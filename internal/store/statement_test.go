@@ -249,6 +249,9 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"LiveJobs, held": func(ctx context.Context, s *record.Store) {
 		_, _ = s.LiveJobs(ctx, &store.Flow{ID: 3, Nodes: 2}, 0, 1000, true)
 	},
+	"TheirJobs": func(ctx context.Context, s *record.Store) {
+		_, _ = s.TheirJobs(ctx, []store.NodeJob{{Node: aNode, Job: 7, Born: 1000}})
+	},
 	"ReopenFlow": func(ctx context.Context, s *record.Store) {
 		_, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2})
 	},

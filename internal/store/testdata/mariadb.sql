@@ -210,7 +210,7 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -230,7 +230,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -468,7 +468,7 @@ FROM (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS 
 FOR UPDATE;
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
@@ -1249,16 +1249,18 @@ ORDER BY id
 LIMIT 10;
 
 -- LiveJobs
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
-FROM async_job_node_tab FORCE INDEX (PRIMARY)
-WHERE id > 393217
-  AND id <= 393218
-  AND state IN (2, 1, 2)
-ORDER BY id
-LIMIT 1000;
+SELECT *
+FROM (SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
+  FROM async_job_node_tab FORCE INDEX (PRIMARY)
+  WHERE id > 393217
+    AND id <= 393218
+    AND state IN (2, 1, 2)
+  ORDER BY id
+  LIMIT 1000) AS latest
+FOR UPDATE;
 
 -- LiveJobs, held
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
   AND id > 393215
@@ -1700,7 +1702,7 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
   AND (state IN (1, 2, 4, 5) OR spec IS NULL)
@@ -2188,6 +2190,13 @@ WHERE taken_at < 2000
   AND lock_name IN (?, ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
+
+-- TheirJobs
+SELECT id, create_time
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (7)
+ORDER BY id
+FOR UPDATE;
 
 -- Timetable
 SELECT timed.name, timed.job_type, timed.put_at, timed.reached_at, timed.next_at, COALESCE(timed.last_at, 0) AS last_at, COALESCE(timed.last_job, 0) AS last_job, COALESCE(job.job_status, -1) AS last_status, COALESCE((SELECT locked_by

@@ -192,7 +192,7 @@ ORDER BY job_id, attempt, term; -- with "{1,2}"
 
 -- BearNodes
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -214,7 +214,7 @@ ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\"}", "{7}", "{0}", "{0}", "{0}", "{\"\"}", "{-2}", "{\"\"}", "{\"\"}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -466,7 +466,7 @@ FROM latest
 FOR UPDATE; -- with "{393217,393218}"
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
@@ -1222,16 +1222,18 @@ ORDER BY id
 LIMIT $3; -- with 0, 9, 10
 
 -- LiveJobs
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
-FROM async_job_node_tab
-WHERE id > $1
-  AND id <= $2
-  AND state IN (2, 1, 2)
-ORDER BY id
-LIMIT $3; -- with 60001, 60002, 1000
+WITH latest AS (SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
+  FROM async_job_node_tab
+  WHERE id > $1
+    AND id <= $2
+    AND state IN (2, 1, 2)
+  ORDER BY id
+  LIMIT $3) SELECT *
+FROM latest
+FOR UPDATE; -- with 60001, 60002, 1000
 
 -- LiveJobs, held
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND id > $2
@@ -1682,7 +1684,7 @@ WHERE job_type = 7
   AND name = $2; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (state IN (1, 2, 4, 5) OR spec IS NULL)
@@ -2202,6 +2204,13 @@ WHERE taken_at < $1
   AND lock_name IN ($3, $4)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with 2000, 1000, "live-0123456789ab", "live-ba9876543210"
+
+-- TheirJobs
+SELECT id, create_time
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id
+FOR UPDATE; -- with "{7}"
 
 -- Timetable
 SAVEPOINT persistent_queue;

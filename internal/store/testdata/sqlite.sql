@@ -150,7 +150,7 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
@@ -169,7 +169,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
@@ -392,7 +392,7 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= unixepoch() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393219
 ORDER BY id;
@@ -1116,7 +1116,7 @@ ORDER BY id
 LIMIT 10;
 
 -- LiveJobs
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
 FROM async_job_node_tab NOT INDEXED
 WHERE id > 393217
   AND id <= 393218
@@ -1125,7 +1125,7 @@ ORDER BY id
 LIMIT 1000;
 
 -- LiveJobs, held
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
   AND id > 393215
@@ -1554,7 +1554,7 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
   AND (state IN (1, 2, 4, 5) OR spec IS NULL)
@@ -1999,6 +1999,12 @@ WHERE taken_at < 2000
   AND lock_name IN (?, ?)
 ORDER BY taken_at DESC, lock_name, term DESC
 LIMIT 100; -- with "live-0123456789ab", "live-ba9876543210"
+
+-- TheirJobs
+SELECT id, create_time
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 7 AND 7
+ORDER BY id;
 
 -- Timetable
 SELECT timed.name, timed.job_type, timed.put_at, timed.reached_at, timed.next_at, COALESCE(timed.last_at, 0) AS last_at, COALESCE(timed.last_job, 0) AS last_job, COALESCE(job.job_status, -1) AS last_status, COALESCE((SELECT locked_by

@@ -120,7 +120,7 @@ FROM async_job_schedule_tab
 LIMIT 1;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -141,7 +141,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -257,7 +257,7 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
@@ -563,8 +563,17 @@ FROM async_job_type_tab
 WHERE job_type = 7
   AND layout IS NOT NULL;
 
+-- LiveJobs
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id > 393217
+  AND id <= 393218
+  AND state IN (2, 1, 2)
+ORDER BY id
+LIMIT 1000;
+
 -- LiveJobs, held
-SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job
+SELECT id, CASE state WHEN 2 THEN job_id ELSE 0 END AS job, born
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
   AND id > 393215
