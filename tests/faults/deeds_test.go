@@ -94,6 +94,8 @@ var deeds = map[string]func(context.Context, *sql.DB, *queue_job.Job) error{
 	"transfer": transferMoney,
 	// moves it in one of four steps, whatever its context says.
 	"steps": moveInSteps,
+	// is one of a flow.
+	"flow": runFlowJob,
 	// runs again in five seconds, once.
 	"snooze": func(_ context.Context, _ *sql.DB, job *queue_job.Job) error {
 		if job.Attempt == 1 {
