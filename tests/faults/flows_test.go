@@ -268,14 +268,11 @@ func (f *flowsUnderFaults) areRight() (nodes int) {
 		what string
 	}
 	notes := map[node][]note{}
-	var of []node
-	for _, n := range queryAll(f.trial, "SELECT flow, CONCAT(node, ' ') FROM history ORDER BY seq", func(flow uint64, text string) (n node) {
+	of := queryAll(f.trial, "SELECT flow, CONCAT(node, ' ') FROM history ORDER BY seq", func(flow uint64, text string) (n node) {
 		n.flow = int(flow)
 		fmt.Sscan(text, &n.node)
 		return n
-	}) {
-		of = append(of, n)
-	}
+	})
 	for i, n := range queryAll(f.trial, "SELECT seq, what FROM history ORDER BY seq", func(seq uint64, what string) note { return note{seq, what} }) {
 		notes[of[i]] = append(notes[of[i]], n)
 	}
