@@ -40,11 +40,15 @@ func (t *tables) note(what string) {
 
 func (t *tables) AnyFlow(context.Context) (bool, error) {
 	t.note("any")
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.open, nil
 }
 
 func (t *tables) LookAtNodes(_ context.Context, after uint64, _ int) (store.NodeLook, error) {
 	t.note("look")
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.afters = append(t.afters, after)
 	return t.look, nil
 }
@@ -151,7 +155,9 @@ func TestWhoeverTakesALeaseLooksForWhatNobodyHasCounted(t *testing.T) {
 	var at tables
 	at.of(t, firstLook+2*lookEvery, func(c *Counter) {
 		time.AfterFunc(firstLook+time.Millisecond, func() { // it has asked, and no flow was open
+			at.mu.Lock()
 			at.open, at.look = true, store.NodeLook{Ended: []uint64{5}}
+			at.mu.Unlock()
 			c.Taken()
 		})
 	})

@@ -74,9 +74,9 @@ var (
 // toldBy reads a text. Commands show times where the reader is: all of them lie as many hours further off.
 func toldBy(text string, now time.Time) (t told) {
 	text = varies.ReplaceAllString(text, "")
-	for _, part := range places.FindAllStringSubmatch(text, -1) { // as if the chart were a day long, and mostly it is shorter
+	for _, part := range places.FindAllStringSubmatch(text, -1) { // as if the chart were an hour long; none is shorter, and they begin with whole minutes
 		percent, _ := strconv.ParseFloat(part[1], 64)
-		t.times = append(t.times, time.Duration(percent/100*float64(day)))
+		t.times = append(t.times, time.Duration(percent/100*float64(time.Hour)))
 	}
 	text = places.ReplaceAllString(text, "@")
 	at := 0
