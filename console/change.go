@@ -51,6 +51,7 @@ var said = map[string]string{
 	"nothing":          "Nothing was changed: it already is in that state, or it is too late for that.",
 	"in-flight":        "Nothing was changed: an instance has the job, so its handler runs or is about to.",
 	"taken":            "Nothing was changed: another job has its unique key by now.",
+	"undone":           "Nothing was changed: its flow is being undone, or was.",
 }
 
 // change makes the handler of a change. What comes of it is said on the page to which it leads, so a reload changes nothing again.

@@ -65,6 +65,9 @@ func (c *console) retry(ctx context.Context, r *http.Request, which queue_job.Se
 	if err == nil && again.Jobs == 0 && len(again.Taken) > 0 {
 		return "taken", nil
 	}
+	if err == nil && again.Jobs == 0 && len(again.Undone) > 0 {
+		return "undone", nil
+	}
 	return ifChanged("retried", again.Jobs, err)
 }
 

@@ -243,7 +243,7 @@ func glyphOf(state string) string {
 		return "↻"
 	case queue_job.StateRunning:
 		return "▶"
-	case queue_job.StateScheduled, queue_job.FlowJobToCome:
+	case queue_job.StateScheduled, queue_job.FlowJobToCome, queue_job.FlowJobAwaits, queue_job.FlowJobOnFailure:
 		return "○"
 	case queue_job.StateCancelled, queue_job.FlowJobCalledOff:
 		return "■"

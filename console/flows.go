@@ -113,8 +113,9 @@ func (c *console) showFlow(r *http.Request) (any, error) {
 	}
 	p.Cancels, p.Retries = concerned(e.Flow)
 	p.After, _ = strconv.Atoi(r.URL.Query().Get("after"))
-	p.After = min(max(0, p.After), len(e.Flow.Jobs))
-	jobs := e.Flow.Jobs[p.After:]
+	all := e.Flow.All()
+	p.After = min(max(0, p.After), len(all))
+	jobs := all[p.After:]
 	if len(jobs) > flowJobsOnAPage {
 		jobs, p.More = jobs[:flowJobsOnAPage], p.After+flowJobsOnAPage
 	}
@@ -162,8 +163,9 @@ func (c *console) flowFor(r *http.Request) (*operate.FlowExplanation, error) {
 
 // typesIn are the types of the jobs of a flow whose rows are there, each once.
 func typesIn(f *queue_job.FlowInfo) (types []int32) {
-	for i := range f.Jobs {
-		if j := &f.Jobs[i]; j.HasRow && !slices.Contains(types, j.JobType) {
+	all := f.All()
+	for i := range all {
+		if j := &all[i]; j.HasRow && !slices.Contains(types, j.JobType) {
 			types = append(types, j.JobType)
 		}
 	}
@@ -172,11 +174,13 @@ func typesIn(f *queue_job.FlowInfo) (types []int32) {
 
 // concerned counts the jobs that a cancellation would cancel, and that a retry would have run.
 func concerned(f *queue_job.FlowInfo) (cancels, retries int) {
-	for i := range f.Jobs {
-		switch j := &f.Jobs[i]; {
-		case j.HoldsUp():
+	for _, j := range faces.FlowChanged(f, true) {
+		if j.HoldsUp() {
 			retries++
-		case j.JobId > 0 && j.Status.Pending():
+		}
+	}
+	for _, j := range faces.FlowChanged(f, false) {
+		if j.JobId > 0 && !j.Gone && j.Status.Pending() {
 			cancels++
 		}
 	}
@@ -184,9 +188,12 @@ func concerned(f *queue_job.FlowInfo) (cancels, retries int) {
 }
 
 // CanCancel and CanRetry report whether there is something to do.
-func (p oneFlow) CanCancel() bool { return p.Flow.State == queue_job.FlowOpen || p.Cancels > 0 }
+func (p oneFlow) CanCancel() bool {
+	return p.Flow.State == queue_job.FlowOpen || p.Flow.State == queue_job.FlowCancelled && p.Cancels > 0
+}
 func (p oneFlow) CanRetry() bool {
-	return p.Flow.State != queue_job.FlowDone && (p.Retries > 0 || p.Flow.State == queue_job.FlowCancelled)
+	state := p.Flow.State
+	return state == queue_job.FlowCancelled || p.Retries > 0 && (state == queue_job.FlowOpen || state == queue_job.FlowUndoing)
 }
 
 // changeFlow cancels or retries a flow. Who may do that with each type of its jobs, and with jobs of any type, may do it with the flow.
@@ -215,6 +222,8 @@ func (c *console) changeFlow(ctx context.Context, r *http.Request) (outcome, to 
 	switch {
 	case errors.Is(err, queue_job.ErrFlowOpen):
 		return "flow-open", to, nil
+	case errors.Is(err, queue_job.ErrFlowUndone):
+		return "nothing", to, nil
 	case errors.Is(err, queue_job.ErrNoFlow):
 		return "", "", failed(http.StatusNotFound, "There is no flow %d any more.", e.Id)
 	case n == 0 && (verb == Retry) == (e.Flow.State == queue_job.FlowOpen), e.Flow.State == queue_job.FlowDone:

@@ -3,6 +3,7 @@ package operate
 import (
 	"fmt"
 
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -16,18 +17,31 @@ func (f *facts) tellFlow(r *Reason) {
 	if f.flow.Key != "" {
 		key = fmt.Sprintf(", key %q", f.flow.Key)
 	}
-	r.Text += fmt.Sprintf(" It is %q in flow %d, which is %v (kind %q%s).", f.node.Name, f.flow.ID, state, f.flow.Kind, key)
+	undoes := store.Undoes(f.node.Kind)
+	r.Text += fmt.Sprintf(" It %s %q in flow %d, which is %v (kind %q%s).", oneOf(undoes, "undoes", "is"), f.node.Name, f.flow.ID, state, f.flow.Kind, key)
+	if state == queue_job.FlowStopping {
+		r.Text += " No other job of it is added any more, and a retry of this one does nothing."
+	}
 	behind := f.behindIt()
 	switch succeeded := f.job.Status == queue_job.JobStatusSuccess; {
 	case state == queue_job.FlowCancelled && f.job.Status == queue_job.JobStatusCancelled:
 		r.Remedy = "If the flow is to go on after all, retry the flow: it takes its jobs along."
-	case state != queue_job.FlowOpen, succeeded:
+	case undoes && state == queue_job.FlowUndoing && !succeeded:
+		r.Text += " The flow is not undone before it has succeeded."
+	case state != queue_job.FlowOpen, succeeded, f.node.Kind == store.NodeAlarm:
 	case behind == 0:
 		r.Text += " The flow is not done before it has succeeded."
 	default:
 		r.Text += fmt.Sprintf(" %s not added before it has succeeded.", oneOrMany(behind, "1 job that comes after it is",
 			words.Count(behind, "job")+" that come after it are"))
 	}
+}
+
+func oneOf(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
 }
 
 // behindIt counts the jobs that wait for the success of this one. The end of the flow is none.

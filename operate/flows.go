@@ -31,13 +31,17 @@ type FlowExplanation struct {
 const (
 	// NoFlow: no flow has the id.
 	NoFlow = "no flow"
-	// FlowEnded: the flow is done, or was cancelled.
+	// FlowEnded: the flow is done or undone, or was cancelled.
 	FlowEnded = "ended"
 	// FlowGoesOn: jobs of it wait for their turn or run, or have ended and are about to be counted.
 	FlowGoesOn = "goes on"
+	// FlowStops: no job of it is added any more; when those that run have ended, it is undone or cancelled.
+	FlowStops = "stopping"
+	// FlowUndoes: what has succeeded of it is being undone.
+	FlowUndoes = "undoing"
 	// FlowStuck: it cannot go on by itself.
 	FlowStuck = "stuck"
-	// FlowWaits: a job of it waits for its turn, or runs.
+	// FlowWaits: a job of it waits for its turn, or runs; or it waits for a signal.
 	FlowWaits = "waits"
 	// FlowToCount: a job has ended or is ready, and an instance is about to go on with what comes after it.
 	FlowToCount = "to count"
@@ -89,8 +93,9 @@ func ExplainFlow(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executo
 // readJobs reads the jobs that are there and have not succeeded.
 func (f *flowFacts) readJobs(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_job.Executor) error {
 	var ids, failed []uint64
-	for i := range f.flow.Jobs {
-		j := &f.flow.Jobs[i]
+	all := f.flow.All()
+	for i := range all {
+		j := &all[i]
 		if j.JobId == 0 || j.Gone || j.Status == queue_job.JobStatusSuccess || len(ids) == flowJobsRead {
 			continue
 		}
@@ -124,17 +129,18 @@ func explainFlow(f *flowFacts) *FlowExplanation {
 		return e
 	}
 	e.Reasons = append(e.Reasons, f.stands())
-	if f.flow.State == queue_job.FlowDone {
+	if f.flow.State == queue_job.FlowDone || f.flow.State == queue_job.FlowUndone {
 		return e
 	}
+	goesOn := f.flow.State == queue_job.FlowOpen || f.flow.State == queue_job.FlowUndoing
 	moves := (*queue_job.FlowJobInfo).Moves
-	if f.flow.State != queue_job.FlowOpen { // then nothing is added or counted any more
+	if !goesOn { // then nothing is added or counted any more
 		moves = stillMoves
 	}
 	e.Reasons = append(e.Reasons, f.those(moves, f.movesOn, func(more int) Reason {
 		return Reason{Kind: FlowWaits, Text: fmt.Sprintf("It waits for %s more.", words.Count(more, "job"))}
 	})...)
-	if f.flow.State == queue_job.FlowOpen {
+	if goesOn {
 		e.Reasons = append(e.Reasons, f.those((*queue_job.FlowJobInfo).HoldsUp, f.heldUp, func(more int) Reason {
 			return Reason{Kind: FlowHeldUp, Text: fmt.Sprintf("%s more %s it up.", words.Count(more, "job"), oneOrMany(more, "holds", "hold"))}
 		})...)
@@ -146,9 +152,9 @@ func explainFlow(f *flowFacts) *FlowExplanation {
 func (f *flowFacts) those(
 	are func(*queue_job.FlowJobInfo) bool, say func(*queue_job.FlowJobInfo) Reason, rest func(more int) Reason,
 ) (list []Reason) {
-	more := 0
-	for i := range f.flow.Jobs {
-		switch j := &f.flow.Jobs[i]; {
+	more, concerned := 0, f.concerned()
+	for i := range concerned {
+		switch j := &concerned[i]; {
 		case !are(j):
 		case len(list) < flowJobsShown:
 			list = append(list, say(j))
@@ -162,11 +168,21 @@ func (f *flowFacts) those(
 	return list
 }
 
+// concerned are the jobs of the flow that its end waits for: those that undo others if it is being undone.
+func (f *flowFacts) concerned() []queue_job.FlowJobInfo {
+	if f.flow.State == queue_job.FlowUndoing {
+		return f.flow.All()[len(f.flow.Jobs):]
+	}
+	return f.flow.Jobs
+}
+
 // stands says how the flow stands.
 func (f *flowFacts) stands() Reason {
 	flow := f.flow
 	r := Reason{Kind: FlowEnded, Since: flow.Ended, Text: fmt.Sprintf("It is %v.", flow.State)}
 	switch {
+	case flow.State == queue_job.FlowUndoing:
+		return f.undoing()
 	case flow.Stuck:
 		r = Reason{Kind: FlowStuck, Remedy: "Retry the flow when the cause is gone, or cancel it.",
 			Text: "It is stuck: no job of it waits for its turn or runs, so it cannot go on by itself."}
@@ -180,10 +196,31 @@ func (f *flowFacts) stands() Reason {
 				words.Count(n, "job"), oneOrMany(n, "waits", "wait"), oneOrMany(n, "runs", "run"))
 			r.Remedy = "Cancel the flow once more."
 		}
-	case flow.State != queue_job.FlowDone:
-		r.Kind = flow.State.String()
+	case flow.State == queue_job.FlowStopping && flow.OnFailure == nil:
+		r.Kind, r.Text = FlowStops, "Its deadline has passed: no job of it is added any more. When those that run have ended, it is cancelled."
+	case flow.State == queue_job.FlowStopping:
+		r.Kind, r.Text = FlowStops, "It stops: no job of it is added any more. When those that run have ended, what has succeeded is undone."
+	case flow.State == queue_job.FlowUndone:
+		r.Text = "It is undone: all jobs that undo others have succeeded."
 	}
 	r.Text += fmt.Sprintf(" %d of %s %s succeeded.", flow.Done, words.Count(flow.Total, "job"), oneOrMany(flow.Done, "has", "have"))
+	return r
+}
+
+// undoing says how a flow stands that is being undone.
+func (f *flowFacts) undoing() Reason {
+	jobs, done := f.concerned(), 0
+	for i := range jobs {
+		if jobs[i].Status == queue_job.JobStatusSuccess {
+			done++
+		}
+	}
+	r := Reason{Kind: FlowUndoes, Text: "It is being undone."}
+	if f.flow.Stuck {
+		r = Reason{Kind: FlowStuck, Remedy: "Retry the flow when the cause is gone.",
+			Text: "It is stuck while it is undone: no job that undoes another waits for its turn or runs, so it cannot go on by itself."}
+	}
+	r.Text += fmt.Sprintf(" %d of %s that undo others %s succeeded.", done, words.Count(len(jobs), "job"), oneOrMany(done, "has", "have"))
 	return r
 }
 
@@ -210,6 +247,10 @@ func oneOrMany(n int, one, many string) string {
 // movesOn says by what the flow goes on: one of its jobs.
 func (f *flowFacts) movesOn(j *queue_job.FlowJobInfo) Reason {
 	switch {
+	case j.State() == queue_job.FlowJobAwaits:
+		return Reason{Kind: FlowWaits, Text: fmt.Sprintf("It waits for the signal %q, and nobody has sent it.", j.Name), Remedy: "Whoever decides sends it, with SignalFlow."}
+	case j.Awaits:
+		return Reason{Kind: FlowToCount, Text: fmt.Sprintf("The signal %q has come. An instance goes on with what comes after it within a second or so.", j.Name)}
 	case j.ToCount:
 		return Reason{Kind: FlowToCount, Job: j.JobId, Text: fmt.Sprintf("%q is %s, and nobody has counted that yet. An instance does so within a second "+
 			"or so, or within ten seconds if the job was cancelled or has failed in a process that died.", j.Name, j.State()),
@@ -271,6 +312,9 @@ func (f *flowFacts) heldUp(j *queue_job.FlowJobInfo) Reason {
 func (f *flowFacts) behind(j *queue_job.FlowJobInfo) string {
 	const named = 3
 	n := len(j.Followers) - len(j.AfterEnd) // which are the first
+	if f.flow.State == queue_job.FlowUndoing && n == 0 {
+		return " The flow is not undone before it has succeeded."
+	}
 	if n == 0 {
 		return " The flow is not done before it has succeeded."
 	}
@@ -284,15 +328,16 @@ func (f *flowFacts) behind(j *queue_job.FlowJobInfo) string {
 	return fmt.Sprintf(" Before it has succeeded, %s not added: %s.", oneOrMany(n, "this is", "these are"), strings.Join(names, ", "))
 }
 
-// FlowCount is how many flows of a kind are open.
+// FlowCount is how many flows of a kind have not ended.
 type FlowCount struct {
 	Kind string
-	// Open counts all that are open, and Stuck those of them that cannot go on by themselves.
-	Open, Stuck int
+	// Open counts all that have not ended; Stuck those of them that cannot go on by themselves; and Undoing those that are stopping or being undone,
+	// and are not stuck.
+	Open, Stuck, Undoing int
 }
 
-// OpenFlows counts the open flows of each kind that has some, in the order of the kinds. It takes a statement, which reads the rows of these flows
-// and their jobs that are there and have not succeeded.
+// OpenFlows counts the flows of each kind that have not ended, in the order of the kinds. It takes a statement, which reads the rows of these
+// flows, their jobs that are there and have not succeeded, and all nodes of those that seem stuck.
 func OpenFlows(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor) ([]FlowCount, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err != nil {

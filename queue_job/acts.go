@@ -12,7 +12,7 @@ import (
 // WithActor returns a context that says who steers, and why. The verbs that get it note what they did in async_job_act_tab: Cancel,
 // Reschedule, SetParams, SetPriority, Retry, RetryWith, RetryAll, Delete, DeleteJobs, Restore, Pause, PauseUntil, Resume, SetLimits,
 // SetShards, HandOver, Drain, Undrain, Break, Bury, PutSchedule, PauseSchedule, ResumeSchedule, DeleteSchedule, RunSchedule,
-// BackfillSchedule, CancelFlow and RetryFlow. The note stands in the same transaction as the change: in yours, if the
+// BackfillSchedule, CancelFlow, RetryFlow, UndoFlow and SignalFlow. The note stands in the same transaction as the change: in yours, if the
 // verb gets your transaction, or in one of its own, if
 // the verb gets a *sql.DB. So what is noted was done, and what was done is noted. A verb that changes nothing notes nothing.
 //

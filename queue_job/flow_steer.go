@@ -20,6 +20,8 @@ var (
 	ErrNoFlow = errors.New("no such flow")
 	// ErrFlowOpen is the cause of an error of [Jobs.RetryFlow] if another flow of the kind has the key of the cancelled one by now, and is open.
 	ErrFlowOpen = errors.New("another flow of the kind with this key is open")
+	// ErrFlowUndone is the cause of an error of [Jobs.RetryFlow] if the flow is about to be undone: nothing of it goes forward any more.
+	ErrFlowUndone = errors.New("the flow is about to be undone")
 	// ErrNoResult is the cause of an error of [ResultOf] if the job of that name has not succeeded, or has set no result.
 	ErrNoResult = errors.New("no result")
 )
@@ -31,9 +33,14 @@ const (
 	FlowOpen      FlowState = FlowState(store.FlowOpen) // not all of its jobs have succeeded
 	FlowDone      FlowState = FlowState(store.FlowDone) // all have
 	FlowCancelled FlowState = FlowState(store.FlowCancelled)
+	// FlowStopping: no job of it is added any more, and those that wait are cancelled. When those that run have ended, it is undone or, if only its
+	// deadline has passed, cancelled.
+	FlowStopping FlowState = FlowState(store.FlowStopping)
+	FlowUndoing  FlowState = FlowState(store.FlowUndoing) // jobs that undo others are there, and not all of them have succeeded
+	FlowUndone   FlowState = FlowState(store.FlowUndone)  // all have
 )
 
-// String is a word for people: open, done or cancelled.
+// String is a word for people: open, done, cancelled, stopping, undoing or undone.
 func (s FlowState) String() string {
 	switch s {
 	case FlowOpen:
@@ -42,6 +49,12 @@ func (s FlowState) String() string {
 		return "done"
 	case FlowCancelled:
 		return "cancelled"
+	case FlowStopping:
+		return "stopping"
+	case FlowUndoing:
+		return "undoing"
+	case FlowUndone:
+		return "undone"
 	}
 	return fmt.Sprintf("FlowState(%d)", int16(s))
 }
@@ -66,17 +79,30 @@ func (j *Jobs) Flow(ctx context.Context, ex Executor, id uint64) (*FlowInfo, err
 	}
 	read := flowInfoOf(f)
 	info := &read
-	moves := false
+	moves, undone := false, map[string]*store.Node{}
 	for i := range nodes {
-		if n := &nodes[i]; n.Name != "" {
-			job := flowJobOf(n, nodes)
-			if info.Jobs = append(info.Jobs, job); job.Status == JobStatusSuccess {
+		n := &nodes[i]
+		switch {
+		case n.Kind == store.NodePass && n.State == store.NodeReady:
+			moves = true
+		case n.Name == "":
+		case n.Kind == store.NodeUndo:
+			undone[n.Name] = n
+			moves = moves || f.State == store.FlowUndoing && flowJobMoves(f, n, nodes)
+		default:
+			info.Jobs = append(info.Jobs, flowJobOf(f, n, nodes))
+			moves = moves || f.State == store.FlowOpen && info.Jobs[len(info.Jobs)-1].Moves()
+			if n.Kind != store.NodeAlarm && (n.State == store.NodeDone || n.State == store.NodeBorn && JobStatus(n.Status) == JobStatusSuccess) {
 				info.Done++
 			}
-			moves = moves || job.Moves()
 		}
 	}
-	info.Stuck = info.State == FlowOpen && !moves
+	for i := range info.Jobs {
+		if n := undone[info.Jobs[i].Name]; n != nil && info.Jobs[i].Undo != nil {
+			info.Jobs[i].Undo = &FlowUndoInfo{true, flowJobOf(f, n, nodes)}
+		}
+	}
+	info.Stuck = (info.State == FlowOpen || info.State == FlowUndoing) && !moves
 	return info, nil
 }
 
@@ -128,7 +154,7 @@ func flowErr(verb string, id uint64, err error) error {
 
 // CancelFlow ends a flow that is open: no further job of it is added, and those that are not done are cancelled, as with [Jobs.Cancel]. It returns
 // how many were. Through a *sql.DB, the flow is cancelled first, and then its jobs by the thousand; if that ends with an error, call it again. A
-// flow that is done stays so. If there is none, the cause of the error is [ErrNoFlow].
+// flow that is done stays so, and so does one that is being undone. If there is none, the cause of the error is [ErrNoFlow].
 //
 // In a transaction of yours, all of it counts with the commit, and the flow and its jobs are locked until then, so commit soon: no other job of
 // this flow is added meanwhile.
@@ -161,8 +187,14 @@ func (j *Jobs) cancelFlow(ctx context.Context, ex Executor, st *record.Store, f 
 	if held {
 		_, err = st.LiveJobs(ctx, f, 0, store.NodesMax+1, true)
 	}
+	ended := false
 	if err == nil {
-		_, err = notingFlow(ctx, st, "cancel flow", f, func(st *record.Store) (bool, error) { return st.CancelFlow(ctx, f.ID) })
+		ended, err = notingFlow(ctx, st, "cancel flow", f, func(st *record.Store) (bool, error) { return st.CancelFlow(ctx, f.ID) })
+	}
+	if err == nil && !ended { // what runs in a flow that is to be undone is to end, and not to be cancelled
+		if f, err = flowOf(ctx, st, f.ID); err != nil || f.State != store.FlowCancelled {
+			return 0, err
+		}
 	}
 	for after, more := uint64(0), true; more && err == nil; {
 		var page []store.NodeJob
@@ -181,15 +213,97 @@ func (j *Jobs) cancelFlow(ctx context.Context, ex Executor, st *record.Store, f 
 	return cancelled, err
 }
 
+// UndoFlow has a flow be undone that is open, done or cancelled, and reports whether it was not being undone before. That goes one way: from the
+// commit on, no job of the flow is added any more. Those that wait are cancelled, those that run end, be it with a success. Then, for each job that
+// has succeeded, the job of its [FlowJob.Undo] is added, once, after those of the jobs that came after it have succeeded. When all of them have, the
+// flow is undone. A job of it that has failed or was cancelled is not retried any more, see [Retried.Undone]. A run that was under way when its job
+// was cancelled is waited for, for some ten seconds. All of this is done by the instances, within a second or so. In a transaction of yours, it
+// counts with the commit. If there is no such flow, the cause of the error is [ErrNoFlow].
+func (j *Jobs) UndoFlow(ctx context.Context, ex Executor, id uint64) (begins bool, err error) {
+	st, err := j.through(ex)
+	var f *store.Flow
+	if err == nil {
+		f, err = flowOf(ctx, st, id)
+	}
+	if err == nil && !st.CommitsEach() { // so that whoever adds its jobs leaves them alone, and does not wait for the flow
+		_, err = st.LiveJobs(ctx, f, 0, store.NodesMax+1, true)
+	}
+	if err == nil {
+		begins, err = notingFlow(ctx, st, "undo flow", f, func(st *record.Store) (bool, error) { return st.StopFlow(ctx, id) })
+	}
+	if begins {
+		wake.Flow()
+	}
+	return begins, flowErr("undo", id, err)
+}
+
+// SignalFlow sends a signal to a flow, to what [Flow.Await] has named: what comes after it goes on when all else before it is done, within a second
+// or so. A value that is a string is stored as it stands, and another one as JSON, of at most 1,024 characters; [ResultOf] reads it. It is part of
+// your transaction, if you pass one. The first signal of a name counts. If it is not taken, nothing has happened, and the cause of the error says
+// why: [ErrSignalled], there has been one; [ErrEnded], the flow is not open; [ErrNoFlow]; or the flow waits for no signal of that name.
+func (j *Jobs) SignalFlow(ctx context.Context, ex Executor, id uint64, name string, value any) error {
+	st, err := j.through(ex)
+	var text string
+	if err == nil {
+		text, err = j.signalText(value)
+	}
+	if err == nil {
+		_, err = flowOf(ctx, st, id)
+	}
+	var took store.Signalled
+	if err == nil {
+		_, err = notingOther(ctx, st, &record.Act{Verb: "signal flow"}, map[string]any{"flow": id, "signal": name}, func(st *record.Store) (bool, error) {
+			took, err = st.SignalNode(ctx, id, name, text)
+			return took == store.SignalTaken, err
+		})
+	}
+	if err == nil {
+		switch took {
+		case store.SignalTaken:
+			wake.Flow()
+		case store.SignalKnown:
+			err = ErrSignalled
+		case store.SignalToEnded:
+			err = ErrEnded
+		default:
+			err = errors.New("the flow waits for no signal of that name; Flow.Await names it")
+		}
+	}
+	return flowErr(fmt.Sprintf("send signal %q to", name), id, err)
+}
+
+// signalText is the value of a signal to a flow, as it is stored.
+func (j *Jobs) signalText(value any) (text string, err error) {
+	text, is := value.(string)
+	if !is {
+		var encoded []byte
+		encoded, err = encodeJSON(value)
+		text = string(encoded)
+	}
+	if err == nil {
+		err = checkColumn(&text, resultMax)
+	}
+	if err == nil {
+		text, err = sealColumn(j.codec, text, CodecValue{Column: ColumnResult}, resultMax)
+	}
+	return text, err
+}
+
 // RetryFlow has a flow go on that is stuck, or was cancelled, and returns how many jobs run again, or are added: those that have failed or were
 // cancelled run again, as with [Jobs.Retry]; those whose rows were deleted, or could not be added, are added anew. What has succeeded stays so. Of
 // a flow that is done, it is none. If there is no such flow, the cause of the error is [ErrNoFlow]; if the flow was cancelled and another one has
 // its key by now, [ErrFlowOpen].
+//
+// Of a flow that is being undone, the jobs that undo others are meant: what was to be undone is not done again. If it is about to be undone
+// ([FlowStopping]), the cause of the error is [ErrFlowUndone]. A flow whose deadline had passed has none any more.
 func (j *Jobs) RetryFlow(ctx context.Context, ex Executor, id uint64) (n int, err error) {
 	st, err := j.through(ex)
 	var f *store.Flow
 	if err == nil {
 		f, err = flowOf(ctx, st, id)
+	}
+	if err == nil && f.State == store.FlowStopping {
+		err = ErrFlowUndone
 	}
 	if err == nil {
 		err = st.InOneTransaction(ctx, func(st *record.Store) (err error) {
@@ -230,12 +344,12 @@ func retryFlow(ctx context.Context, st *record.Store, f *store.Flow) (n int, err
 }
 
 // DeleteFlows deletes flows that ended before a moment, up to a limit, and returns how many: what they know of their jobs, and the results that
-// these have left. Their jobs are rows like others, which are deleted as such. Each flow is a transaction, unless you pass one. Flows stay until
-// somebody deletes them.
+// these have left. Their jobs are rows like others, which are deleted as such. Each flow is a transaction, unless you pass one. A flow that has not
+// ended stays. [github.com/create-info/persistent-queue.WithRetention] does the same by itself.
 func (j *Jobs) DeleteFlows(ctx context.Context, ex Executor, before time.Time, limit int) (deleted int, err error) {
 	st, err := j.through(ex)
 	if err == nil {
-		deleted, err = st.DeleteFlows(ctx, before.Unix(), limit)
+		deleted, err = st.DeleteFlows(ctx, store.FlowEnds, before.Unix(), limit)
 	}
 	if err != nil {
 		return deleted, fmt.Errorf("delete ended flows: %w", err)
@@ -252,8 +366,9 @@ func (j *Job) FlowId() uint64 {
 }
 
 // ResultOf returns the result of an earlier job of the flow that this job is of, by its name in the flow: what its handler has stored with
-// [Job.SetResult] as JSON, or as it stands if T is string. It need not be one that this job comes after directly. If that job has not succeeded, or
-// has set no result, the cause of the error is [ErrNoResult]. The result stays when the row of the job is deleted. Each call is a statement.
+// [Job.SetResult] as JSON, or as it stands if T is string, or the value of a signal. It need not be one that this job comes after directly, or that it
+// undoes. If that job has not succeeded, or has set no result, the cause of the error is [ErrNoResult]. The result stays when the row of the job is
+// deleted. Each call is a statement.
 func ResultOf[T any](ctx context.Context, job *Job, name string) (value T, err error) {
 	text, err := job.resultOf(ctx, name)
 	if s, is := any(&value).(*string); is {
@@ -285,7 +400,7 @@ func (j *Job) resultOf(ctx context.Context, name string) (string, error) {
 	for i := range nodes {
 		n := &nodes[i]
 		ours = ours || n.ID == j.extra.Node && n.JobID == j.Id
-		if n.Name == name {
+		if n.Name == name && !store.Undoes(n.Kind) {
 			of = n
 		}
 	}

@@ -241,10 +241,13 @@ type Retried struct {
 	// Taken are the ids of the jobs that do not run again, because another job of the type now has their key as its unique
 	// key. Of several jobs that would have one key again, the latest runs, and the others are taken.
 	Taken []uint64
+	// Undone are the ids of the jobs that do not run again, because their flow is being undone, or was: see [Jobs.UndoFlow].
+	Undone []uint64
 }
 
 // Retry makes failed and cancelled jobs run again, at once and with all their retries. Jobs in other states stay as they
-// are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it. A job that was added with a uniqueness
+// are. So does a job whose key another job by now has as its unique key; [Retried.Taken] names it; and a job of a flow that is being undone;
+// [Retried.Undone] names it. A job that was added with a uniqueness
 // is unique again, whatever became of its key meanwhile. If a handler still has a job that was cancelled a moment ago, the job runs again when
 // that handler has ended, or after some ten seconds. A job with an end in time has none any more, see [Expires].
 func (j *Jobs) Retry(ctx context.Context, ex Executor, which Selector) (Retried, error) {
@@ -265,6 +268,7 @@ func (j *Jobs) RetryWith(ctx context.Context, ex Executor, which Selector, param
 		})
 		all.Jobs += some.Jobs
 		all.Taken = append(all.Taken, some.Taken...)
+		all.Undone = append(all.Undone, some.Undone...)
 		return err
 	})
 	return all, steerErr("retry", which, err)
@@ -300,6 +304,12 @@ func retryAll(ctx context.Context, st *record.Store, ids []uint64, how rerun, al
 			return how.change(st, ctx, ids)
 		})
 		all.Jobs += n
+		if err == nil && len(taken) > 0 {
+			var undone []uint64
+			undone, err = st.Undone(ctx, taken)
+			all.Undone = append(all.Undone, undone...)
+			taken = slices.DeleteFunc(taken, func(id uint64) bool { return slices.Contains(undone, id) })
+		}
 		all.Taken = append(all.Taken, taken...)
 		if err != nil {
 			return err

@@ -20,8 +20,8 @@ async_job_lease_log_tab: lock_name term holder taken_at ended_at how | async_job
 async_job_act_tab: id acted_at actor verb why job_type jobs first_job last_job detail operation state reached last_id changed skipped worker touched_at | async_job_act_job async_job_act_state async_job_act_type
 async_job_step_tab: job_id kind name created attempt term ended_at until_at step_value |
 async_job_schedule_tab: name spec job_type params settings catch_up revision paused_at reached_at next_at last_at last_job put_at | async_job_schedule_next
-async_job_flow_tab: id kind flow_key open_key state nodes created_at ended_at | async_job_flow_open async_job_flow_state async_job_flow_key
-async_job_node_tab: id name state waits followers enders spec job_id born counted result problem | async_job_node_state
+async_job_flow_tab: id kind flow_key open_key state nodes created_at ended_at alarms undo_nodes undo_after deadline due_at | async_job_flow_open async_job_flow_state async_job_flow_key async_job_flow_due
+async_job_node_tab: id name state waits followers enders spec job_id born counted result problem kind undo_job | async_job_node_state
 `
 
 func tablesOf(t *testing.T, file string) []*table {

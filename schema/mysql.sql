@@ -180,30 +180,38 @@ CREATE TABLE IF NOT EXISTS async_job_flow_tab (
   kind       varchar(64) COLLATE utf8mb4_bin NOT NULL,
   flow_key   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of which one flow of the kind is open at a time',
   open_key   varchar(128) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the same while it is open; NULL: it has ended, or has no key',
-  state      smallint NOT NULL DEFAULT 0 COMMENT '0: open, 1: done, 2: cancelled',
+  state      smallint NOT NULL DEFAULT 0 COMMENT '0: open, 1: done, 2: cancelled, 3: what runs is to end, 4: is being undone, 5: undone',
   nodes      int NOT NULL COMMENT 'how many jobs it has',
   created_at bigint NOT NULL COMMENT 'unix seconds',
   ended_at   bigint DEFAULT NULL COMMENT 'unix seconds; NULL: it is open',
+  alarms     int NOT NULL DEFAULT 0 COMMENT 'how many of its jobs, the last ones, are added if another one fails',
+  undo_nodes int NOT NULL DEFAULT 0 COMMENT 'how many nodes undo it, behind the one for its end',
+  undo_after bigint DEFAULT NULL COMMENT 'it is undone so many seconds after a job has failed; NULL: it is not',
+  deadline   bigint DEFAULT NULL COMMENT 'unix seconds: when it is to be done; NULL: whenever',
+  due_at     bigint DEFAULT NULL COMMENT 'unix seconds: when to look at it next; NULL: not before a job of it ends',
   PRIMARY KEY (id),
   UNIQUE KEY async_job_flow_open (kind, open_key),
   KEY async_job_flow_state (state, ended_at),
-  KEY async_job_flow_key (flow_key)
+  KEY async_job_flow_key (flow_key),
+  KEY async_job_flow_due (state, due_at)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*T![auto_id_cache] AUTO_ID_CACHE=1 */;
 
--- The nodes of flows: one row per job that a flow has, or will have, and one for the end of the flow.
+-- The nodes of flows: one row per job that a flow has, or will have, and one for the end of the flow; if it is undone, one per job of that.
 CREATE TABLE IF NOT EXISTS async_job_node_tab (
   id        bigint unsigned NOT NULL COMMENT 'the id of the flow, times 131072, plus the number of the node in it',
-  name      varchar(128) COLLATE utf8mb4_bin NOT NULL COMMENT 'empty: the end of the flow',
-  state     smallint NOT NULL COMMENT '0: waits for others, 1: is to get its job, 2: has its job, 3: that has succeeded, 4: it could not be added, 5: called off',
+  name      varchar(128) COLLATE utf8mb4_bin NOT NULL COMMENT 'empty: it joins others, or ends the flow',
+  state     smallint NOT NULL COMMENT '0: waits for others, 1: is to get its job, 2: has its job, 3: that has succeeded, 4: it could not be added, 5: called off, 6: given up',
   waits     int NOT NULL COMMENT 'how many ends it still waits for',
   followers mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the numbers of those that wait for its success, as 2-9,12',
   enders    mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the numbers of those that wait for its end',
-  spec      mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'its job, as JSON; NULL: the end of the flow',
+  spec      mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'its job, as JSON; NULL: it has none',
   job_id    bigint unsigned DEFAULT NULL COMMENT 'that job; NULL: it is not there yet',
   born      bigint NOT NULL DEFAULT 0 COMMENT 'create_time of that job; a row with another one is of another job',
-  counted   smallint NOT NULL DEFAULT 0 COMMENT 'job_status of the first end without success that was counted; 0: none',
-  result    varchar(1024) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of its job, when that had succeeded',
+  counted   smallint NOT NULL DEFAULT 0 COMMENT 'job_status of the first end without success that was counted, or 1: the signal has come; 0: none',
+  result    varchar(1024) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'of its job, when that had succeeded, or the value of the signal',
   problem   varchar(1024) COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'why its job could not be added',
+  kind      smallint NOT NULL DEFAULT 0 COMMENT '0: a job, 1: the end of the flow, 2: a job for when one fails, 3: waits for a signal, 4: undoes the job of this name, 5: joins such, 6: their end',
+  undo_job  mediumtext COLLATE utf8mb4_bin DEFAULT NULL COMMENT 'the job that undoes its job, as JSON; NULL: none does',
   PRIMARY KEY (id),
   KEY async_job_node_state (state, job_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;

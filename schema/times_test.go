@@ -57,8 +57,23 @@ var moments = map[string]moment{
 	"async_job_step_tab.ended_at": {
 		writes: "the holder, by its estimate of the database's clock, and whoever sends a signal, by the database's", compares: "nobody; it is shown",
 	},
-	"async_job_flow_tab.created_at": {writes: "the database", compares: "nobody; it is shown"},
-	"async_job_flow_tab.ended_at":   {writes: "the database", compares: "nobody; it is shown"},
+	"async_job_flow_tab.created_at": {
+		writes: "the database", compares: "the deletion of flows that have ended, by two clocks",
+		ahead: "the row stays for that much longer", behind: "it is not deleted before ended_at is old, too",
+	},
+	"async_job_flow_tab.ended_at": {
+		writes: "the database", compares: "the deletion of flows that have ended, by two clocks",
+		ahead: "the row stays for that much longer", behind: "it is not deleted before created_at is old, too",
+		tests: []string{"TestAFlowIsDeletedOnlyIfBothItsTimesAreOld"},
+	},
+	"async_job_flow_tab.deadline": {
+		writes: "the database", compares: "the look at flows, with the database's clock",
+		ahead: "the flow may take that much longer", behind: "its time is over that much earlier",
+	},
+	"async_job_flow_tab.due_at": {
+		writes: "the database", compares: "the look at flows, with the database's clock",
+		ahead: "a flow that is to be undone is looked at that much later", behind: "it is looked at at once, and then says when again",
+	},
 	"async_job_node_tab.born": {
 		writes: "whoever adds the node's job, as its create_time", compares: "the count, with the job's create_time; both stay as they are",
 	},
@@ -123,7 +138,8 @@ const noMoments = `
 id params job_type job_status term attempts retries lost job_key unique_in priority max_retries changes progress result deferred meta job_group long_params
 lock_name locked_by running layout job_id attempt outcome error instance cron_spec name settings workers rate state seconds counted holder how
 actor verb why jobs first_job last_job detail operation reached last_id changed skipped worker steps kind step_value
-spec catch_up revision last_job flow_key open_key nodes waits followers enders problem`
+spec catch_up revision last_job flow_key open_key nodes waits followers enders problem
+alarms undo_nodes undo_after undo_job`
 
 func TestEachColumnOfTimeIsJudgedForAClockThatWasAheadOrBehind(t *testing.T) {
 	others, judged := strings.Fields(noMoments), map[string]bool{}

@@ -59,6 +59,8 @@ func verbs(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, whi
 		"Flow":        func() error { _, err := jobs.Flow(ctx, ex, 1); return err },
 		"CancelFlow":  func() error { _, err := jobs.CancelFlow(ctx, ex, 1); return err },
 		"RetryFlow":   func() error { _, err := jobs.RetryFlow(ctx, ex, 1); return err },
+		"SignalFlow":  func() error { return jobs.SignalFlow(ctx, ex, 1, "approved", 1) },
+		"UndoFlow":    func() error { _, err := jobs.UndoFlow(ctx, ex, 1); return err },
 		"DeleteFlows": func() error { _, err := jobs.DeleteFlows(ctx, ex, time.Now(), 1); return err },
 		"SetLimits": func() error {
 			_, err := jobs.SetLimits(ctx, ex, 1, queue_job.Limits{Workers: 1})

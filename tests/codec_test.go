@@ -75,7 +75,7 @@ func openWith(t *testing.T, db queue_job.DB, codec queue_job.Codec) *queue_job.J
 var secretsOf = map[string]string{
 	"Add": "writes", "AddMany": "writes", "AddSeq": "writes", "AddUnique": "writes", "SetParams": "writes", "RetryWith": "writes", "Restore": "writes",
 	"PutSchedule": "writes", "RunSchedule": "writes", "Signal": "writes", "BackfillSchedule": "writes", "Schedules": "reads",
-	"AddFlow": "writes", "Then": "writes", "Flow": "reads", "Flows": "", "CancelFlow": "", "RetryFlow": "", "DeleteFlows": "",
+	"AddFlow": "writes", "Then": "writes", "Flow": "reads", "Flows": "", "CancelFlow": "", "RetryFlow": "", "UndoFlow": "", "SignalFlow": "writes", "DeleteFlows": "",
 	"PauseSchedule": "", "ResumeSchedule": "", "DeleteSchedule": "", "NextTimes": "",
 	"All": "reads", "Get": "reads", "Steps": "reads", "RunLogs": "reads", "List": "reads", "Wait": "reads", "Delete": "reads",
 	"Attempts": "", "Break": "", "Bury": "", "Cancel": "", "Counts": "", "DeleteJobs": "", "Drain": "", "Fleet": "", "HandOver": "", "Instances": "",
@@ -275,17 +275,30 @@ func addSecrets(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) (failing,
 	return failing, waiting, wrong, all
 }
 
-// addAsFlow adds a flow, and reads the results of its jobs.
+// addAsFlow adds a flow, sends it a signal, reads the results of its jobs, and has it undone.
 func addAsFlow(t *testing.T, d dbtest.Database, jobs *queue_job.Jobs) {
 	t.Helper()
 	f := queue_job.NewFlow("letters")
-	f.Job("first", queue_job.AddModelJob{JobType: 1, JobParams: letterTo("first")})
-	f.Job("second", queue_job.AddModelJob{JobType: 1, JobParams: letter{To: secret, Long: strings.Repeat(secret, 500)}, Key: "second"}).After("first")
+	undo := queue_job.AddModelJob{JobType: 1, JobParams: letterTo("undo"), Key: "undoes"}
+	f.Job("first", queue_job.AddModelJob{JobType: 1, JobParams: letterTo("first")}).Undo(undo)
+	f.Await("approved").After("first")
+	second := queue_job.AddModelJob{JobType: 1, JobParams: letter{To: secret, Long: strings.Repeat(secret, 500)}, Key: "second"}
+	f.Job("second", second).After("approved").Undo(undo)
 	id := addFlow(t, jobs, d.DB, f)
+	if err := jobs.SignalFlow(t.Context(), d.DB, id, "approved", "sent to "+secret); err != nil {
+		t.Fatal(err)
+	}
 	awaitNumber(t, d.DB, 1, flowsDone)
 	for _, job := range theFlow(t, jobs, d.DB, id).Jobs {
 		if job.Result != "sent to "+secret {
 			t.Errorf("%+v", job)
+		}
+	}
+	undoes(t, jobs, d.DB, id, true)
+	awaitNumber(t, d.DB, 1, flowsUndone)
+	for _, job := range theFlow(t, jobs, d.DB, id).Jobs {
+		if !job.Awaits && (job.Undo == nil || job.Undo.Result != "sent to "+secret) {
+			t.Errorf("%+v, undone by %+v", job, job.Undo)
 		}
 	}
 }

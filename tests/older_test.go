@@ -113,17 +113,21 @@ var sentBy = map[string]*regexp.Regexp{
 	"NodeInFlow":         regexp.MustCompile(`^SELECT n\.id AS node, n\.name, .* JOIN async_job_flow_tab AS f`),
 	"NodesOf":            regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(NULL, .* FROM async_job_node_tab`),
 	"NodesNamed":         regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(n\.spec, .* FROM async_job_node_tab .* n\.name = `),
-	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_flow_tab WHERE state = \? LIMIT`),
+	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_flow_tab WHERE state IN \(.*\) LIMIT`),
 	"LookAtNodes":        regexp.MustCompile(`^SELECT \* FROM \(SELECT \? AS part, id, \? AS jobs FROM`),
 	"CountEnds":          regexp.MustCompile(`^SELECT \* FROM \(SELECT n\.id AS node, n\.job_id`),
 	"BearNodes":          regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* AND state = \? ORDER BY id FOR UPDATE`),
 	"BearNow":            regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* AND state = \? ORDER BY id FOR UPDATE`),
 	"RefuseNode":         regexp.MustCompile(`^UPDATE async_job_node_tab .*SET state = \?, problem = `),
+	"TendFlow":           regexp.MustCompile(`^SELECT n\.id, n\.job_id, CASE WHEN j\.id IS NULL`),
+	"SignalNode":         regexp.MustCompile(`^UPDATE async_job_node_tab .*SET state = CASE waits WHEN`),
+	"StopFlow":           regexp.MustCompile(`^UPDATE async_job_flow_tab .*SET state = \?, undo_after = COALESCE`),
+	"Undone":             regexp.MustCompile(`^SELECT id, COALESCE\(meta, .* FROM async_job_tab .* WHERE id IN`),
 	"CancelFlow":         regexp.MustCompile(`^UPDATE async_job_flow_tab .*SET state = \?, ended_at = UNIX_TIMESTAMP`),
-	"DeleteFlows":        regexp.MustCompile(`^SELECT \* FROM \(SELECT id, nodes FROM async_job_flow_tab`),
+	"DeleteFlows":        regexp.MustCompile(`^SELECT \* FROM \(SELECT id, nodes, undo_nodes FROM async_job_flow_tab`),
 	"LiveJobs":           regexp.MustCompile(`^SELECT \* FROM \(SELECT id, CASE state WHEN`),
 	"TheirJobs":          regexp.MustCompile(`^SELECT \* FROM \(SELECT id, create_time FROM async_job_tab`),
-	"ReopenFlow":         regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* OR spec IS NULL\) ORDER BY id FOR UPDATE$`),
+	"ReopenFlow":         regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* OR kind = \?\) ORDER BY id FOR UPDATE$`),
 	"AnySchedule":        regexp.MustCompile(`^SELECT \* FROM \(SELECT revision FROM async_job_schedule_tab`),
 	"DueSchedules":       regexp.MustCompile(`^SELECT \* FROM \(SELECT name, .* FROM async_job_schedule_tab WHERE next_at <= `),
 	"SchedulesAhead":     regexp.MustCompile(`^SELECT \* FROM \(SELECT name, .* FROM async_job_schedule_tab WHERE reached_at > `),
@@ -391,6 +395,51 @@ func useFlows(t *testing.T, jobs *queue_job.Jobs, st *record.Store, pool *sql.DB
 	}
 }
 
+// useUndo sends every statement about a flow that is undone.
+func useUndo(t *testing.T, jobs *queue_job.Jobs, st *record.Store, pool *sql.DB, jobType int32) {
+	t.Helper()
+	ctx, f := t.Context(), queue_job.NewFlow("undone", queue_job.FlowDeadline(time.Hour))
+	job := queue_job.AddModelJob{JobType: jobType}
+	f.OnFailure(queue_job.UndoAfter(time.Hour))
+	for _, name := range []string{"a", "b", "fails", "waits"} {
+		f.Job(name, job).Undo(job)
+	}
+	f.Job("join", job).After("a", "b")
+	f.Job("tell", job).OnFailure()
+	f.Await("approved").After("b")
+	added, err := jobs.AddFlow(ctx, pool, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := theFlow(t, jobs, pool, added.Id)
+	failing := jobOfFlow(t, info, "fails").JobId
+	execute(t, pool, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2 WHERE id = %d", failing))
+	if err = jobs.SignalFlow(ctx, pool, added.Id, "approved", "yes"); err == nil {
+		_, err = st.CountEnds(ctx, nodesOf(t, st, added.Id), true, 0)
+	}
+	if err == nil {
+		execute(t, pool, fmt.Sprintf("UPDATE async_job_flow_tab SET due_at = 1 WHERE id = %d", added.Id))
+		_, err = st.TendFlow(ctx, added.Id)
+	}
+	if err == nil {
+		_, err = jobs.UndoFlow(ctx, pool, added.Id)
+	}
+	for range 2 {
+		if err == nil {
+			_, err = st.TendFlow(ctx, added.Id)
+		}
+	}
+	if err == nil {
+		_, err = jobs.Retry(ctx, pool, queue_job.ID(failing))
+	}
+	if err == nil {
+		_, err = jobs.UndoFlow(ctx, pool, addFlow(t, jobs, pool, f))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // lookAtSickness looks again while the statement of a test beside this one has a character that MySQL cannot list.
 func lookAtSickness(ctx context.Context, st *record.Store) (err error) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(dbtest.Pace(time.Since(began))) {
@@ -547,6 +596,7 @@ func useEveryVerb(t *testing.T, pool *sql.DB) {
 		}
 	}
 	useFlows(t, jobs, st, pool, jobType)
+	useUndo(t, jobs, st, pool, jobType)
 	operateOnAll(t, jobs, pool, jobType)
 	if err := errors.Join(ignoringTwo(st.RollUp(ctx, jobType, 0, later.Unix(), 3600)), st.DropStats(ctx, jobType, later.Unix())); err != nil {
 		t.Error(err)

@@ -137,6 +137,21 @@ func verbCalls(instance string) map[string][]verbCall {
 		retried, errRetry := j.RetryFlow(ctx, ex, 3)
 		return together(cancelled, err, added, errAdd, retried, errRetry)
 	})
+	for _, id := range []uint64{3, 99} {
+		is("SignalFlow", func(ctx context.Context, j jobsOf, ex executor) []any {
+			f := chain("signal")
+			f.Await("approved")
+			added, err := j.AddFlow(ctx, ex, f)
+			send := func(id uint64, name string, value any) error { return j.SignalFlow(ctx, ex, id, name, value) }
+			return together(added, err, send(added.Id, "approved", "ü'\\"), send(added.Id, "approved", 1), send(id, "approved", 1), send(added.Id, "a", 1))
+		})
+		is("UndoFlow", func(ctx context.Context, j jobsOf, ex executor) []any {
+			begins, err := j.UndoFlow(ctx, ex, id)
+			retried, errRetry := j.RetryFlow(ctx, ex, id)
+			again, errAgain := j.Retry(ctx, ex, queue_job.ID(3))
+			return together(begins, err, retried, errRetry, again, errAgain)
+		})
+	}
 	is("DeleteFlows", func(ctx context.Context, j jobsOf, ex executor) []any {
 		cancelled, err := j.CancelFlow(ctx, ex, 3)
 		return append(together(j.DeleteFlows(ctx, ex, now(), 10)), cancelled, err)
@@ -336,9 +351,9 @@ func theStage(t *testing.T, d dbtest.Database) (jobs *queue_job.Jobs, instance s
 	execute(t, d.DB, `INSERT INTO async_job_schedule_tab (name, spec, job_type, params, reached_at, next_at, last_at, last_job, put_at)
 		VALUES ('nightly', '0 3 * * *', 1, '{}', 1700000000, 1900000000, 1690000000, 5, 1600000000)`)
 	execute(t, d.DB, "INSERT INTO async_job_flow_tab (id, kind, flow_key, open_key, state, nodes, created_at) VALUES (3, 'order', 'ü', 'ü', 0, 2, 1700000000)")
-	execute(t, d.DB, `INSERT INTO async_job_node_tab (id, name, state, waits, followers, spec, job_id, born, result) VALUES
-		(393216, 'a', 2, 0, '1', '{"type":1,"params":"{}"}', 3, 1700000000, NULL), (393217, 'b', 3, 0, '2', '{"type":1,"params":"{}"}', 5, 1700000000, 'ü'),
-		(393218, '', 0, 1, NULL, NULL, NULL, 0, NULL)`)
+	execute(t, d.DB, `INSERT INTO async_job_node_tab (id, name, state, waits, followers, spec, job_id, born, result, kind) VALUES
+		(393216, 'a', 2, 0, '1', '{"type":1,"params":"{}"}', 3, 1700000000, NULL, 0), (393217, 'b', 3, 0, '2', '{"type":1,"params":"{}"}', 5, 1700000000, 'ü', 0),
+		(393218, '', 0, 1, NULL, NULL, NULL, 0, NULL, 1)`)
 	return jobs, instance
 }
 

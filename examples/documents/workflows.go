@@ -26,6 +26,9 @@ var (
 	Pack         = queue_job.Define[int64](805, "pack")
 	Ship         = queue_job.Define[int64](806, "ship")
 	Tell         = queue_job.Define[int64](807, "tell-support")
+	Reserve      = queue_job.Define[int64](808, "reserve")
+	Release      = queue_job.Define[int64](809, "release")
+	Refund       = queue_job.Define[int64](810, "refund")
 )
 
 func charge(_ context.Context, _ int64, key string) (Receipt, error) { return Receipt(key), nil }
@@ -57,8 +60,8 @@ func Workflow(order int64) queue_job.Config {
 	}
 }
 
-// Reserve has a step in a transaction.
-func Reserve(ctx context.Context, db *sql.DB, job *queue_job.Job, order int64) error {
+// ReserveInSteps has a step in a transaction.
+func ReserveInSteps(ctx context.Context, db *sql.DB, job *queue_job.Job, order int64) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -112,4 +115,28 @@ func AddOrder(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, order int64
 	f.Job("tell support", Tell.New(order)).AfterEnd("pay")
 	added, err := jobs.AddFlow(ctx, tx, f)
 	return added, err
+}
+
+// AddUndoableOrder adds a flow that is undone if it fails.
+func AddUndoableOrder(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, order int64) (queue_job.AddedFlow, error) {
+	f := queue_job.NewFlow("order", queue_job.FlowKey("4711"), queue_job.FlowDeadline(48*time.Hour))
+	f.Job("reserve", Reserve.New(order)).Undo(Release.New(order))
+	f.Job("pay", Pay.New(order)).After("reserve").Undo(Refund.New(order))
+	f.Job("ship", Ship.New(order)).After("pay").Within(24 * time.Hour)
+	f.Job("tell support", Tell.New(order)).OnFailure()
+	f.OnFailure(queue_job.Undo)
+	added, err := jobs.AddFlow(ctx, tx, f)
+	return added, err
+}
+
+// AwaitApproval has the order be sent when somebody has approved it.
+func AwaitApproval(f *queue_job.Flow, order int64) {
+	f.Await("approved").After("pack")
+	f.Job("ship", Ship.New(order)).After("approved")
+}
+
+// Approve is the other side of AwaitApproval.
+func Approve(ctx context.Context, jobs *queue_job.Jobs, tx *sql.Tx, flowID uint64) error {
+	err := jobs.SignalFlow(ctx, tx, flowID, "approved", "ann")
+	return err
 }

@@ -20,7 +20,7 @@ func named(prefix string) Tables {
 var (
 	tableName = regexp.MustCompile(`\b(shedlock_tab|async_job_(?:(?:log|type|now|stat|lease_log|act|step|schedule|flow|node)_)?tab)\b`)
 	indexName = regexp.MustCompile(`\basync_job_(due|key|group|ended|act_(?:job|state|type)|type_(?:paused|layout|workers|rate)|schedule_next|` +
-		`flow_(?:open|state|key)|node_state)\b`)
+		`flow_(?:open|state|key|due)|node_state)\b`)
 	goodName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*\.)?([A-Za-z_][A-Za-z0-9_]*)?$`)
 )
 

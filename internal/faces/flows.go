@@ -7,7 +7,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// FlowStuck is how both faces call an open flow that cannot go on by itself.
+// FlowStuck is how both faces call a flow that cannot go on by itself.
 const FlowStuck = "stuck"
 
 // FlowWord says in a word how a flow stands.
@@ -50,7 +50,21 @@ func ChooseFlows(f *queue_job.FlowFilter, words ...string) error {
 		}
 	}
 	if f.Stuck && len(f.States) > 0 {
-		return fmt.Errorf("a flow that is %s is open; leave the other states out", FlowStuck)
+		return fmt.Errorf("a flow that is %s is open or being undone; leave the other states out", FlowStuck)
+	}
+	return nil
+}
+
+// FlowChanged are the jobs of a flow that a cancellation or a retry may change: of a flow that is being undone, a retry changes those that undo others,
+// and nothing else can be done to a flow from the moment that it stops.
+func FlowChanged(f *queue_job.FlowInfo, retry bool) []queue_job.FlowJobInfo {
+	switch f.State {
+	case queue_job.FlowOpen, queue_job.FlowCancelled:
+		return f.Jobs
+	case queue_job.FlowUndoing:
+		if retry {
+			return f.All()[len(f.Jobs):]
+		}
 	}
 	return nil
 }
@@ -58,12 +72,12 @@ func ChooseFlows(f *queue_job.FlowFilter, words ...string) error {
 // WaitsFor are, for each job of a flow that is to come, the names of those that it waits for: they have not succeeded or, if it waits for their
 // end, not ended.
 func WaitsFor(f *queue_job.FlowInfo) map[string][]string {
-	waits, toCome := map[string][]string{}, map[string]bool{}
-	for i := range f.Jobs {
-		toCome[f.Jobs[i].Name] = f.Jobs[i].State() == queue_job.FlowJobToCome
+	waits, toCome, all := map[string][]string{}, map[string]bool{}, f.All()
+	for i := range all {
+		toCome[all[i].Name] = all[i].State() == queue_job.FlowJobToCome
 	}
-	for i := range f.Jobs {
-		j := &f.Jobs[i]
+	for i := range all {
+		j := &all[i]
 		if j.Status == queue_job.JobStatusSuccess && !j.ToCount {
 			continue
 		}

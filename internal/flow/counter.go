@@ -19,6 +19,8 @@ const (
 	lookEvery  = time.Second          // between looks while one is, and a little longer
 	eagerFor   = 10 * time.Second     // after a hint, there may be a flow though none is seen: the transaction that adds it may still go on
 	patience   = 3 * time.Second      // of a count: somebody may have locked a node
+	tendMost   = 10 * time.Second     // for a flow that is to be undone: it may have many jobs
+	tendsMost  = 3                    // times that a flow is tended, one after the other
 	lastCount  = 2 * time.Second      // for what has ended when the loop ends
 	countMost  = 500                  // ends counted by one transaction
 	bearsMost  = 500                  // jobs that it adds
@@ -28,6 +30,7 @@ const (
 	busyFor    = 5 * time.Millisecond // a node is left alone for so long that somebody has locked, and longer each time
 	doingCount = "count the ends of jobs of flows"
 	doingLook  = "look at the jobs of flows"
+	doingTend  = "undo a flow, or end one whose time is over"
 )
 
 // Tables is what the counter needs of the tables. *store.Store has it; its methods carry the contracts.
@@ -37,6 +40,7 @@ type Tables interface {
 	CountEnds(ctx context.Context, nodes []uint64, over bool, bears int) (store.Counted, error)
 	BearNodes(ctx context.Context, nodes []uint64) (left []uint64, err error)
 	RefuseNode(ctx context.Context, node uint64, problem string) error
+	TendFlow(ctx context.Context, flow uint64) (store.Tended, error)
 }
 
 // Counter counts the ends of jobs of flows. Any number of instances may do so at once.
@@ -189,6 +193,7 @@ func (c *Counter) lookAtPage(ctx context.Context) error {
 	}
 	c.count(ctx, look.Ended, false)
 	c.bear(ctx, look.Ready)
+	c.tend(ctx, look.Due)
 	return nil
 }
 
@@ -235,6 +240,7 @@ func (c *Counter) countSome(ctx context.Context, nodes []uint64, over bool) (bus
 		if !c.errlog.On(ctx, doingCount, err) {
 			busy = append(busy, counted.Busy...)
 			c.bear(ctx, counted.Ready)
+			c.tend(ctx, counted.Flows)
 			continue
 		}
 		switch flow := store.FlowOf(some[0]); {
@@ -298,4 +304,30 @@ func (c *Counter) refuse(ctx context.Context, node uint64, why error) error {
 	sent, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return c.tables.RefuseNode(sent, node, why.Error())
+}
+
+// tend does what is due of flows. What it cannot do yet, or fails at, a look finds again.
+func (c *Counter) tend(ctx context.Context, flows []uint64) {
+	for _, flow := range flows {
+		for again, try := c.bad[flow].Before(time.Now()), 0; again && try < tendsMost && ctx.Err() == nil; try++ {
+			again = c.tendOnce(ctx, flow)
+		}
+	}
+}
+
+// tendOnce reports whether doing it again may do more.
+func (c *Counter) tendOnce(ctx context.Context, flow uint64) (again bool) {
+	sent, cancel := context.WithTimeout(ctx, tendMost)
+	defer cancel()
+	tended, err := c.tables.TendFlow(sent, flow)
+	if c.errlog.On(ctx, doingTend, err) {
+		c.bad[flow] = time.Now().Add(badFor)
+		return false
+	}
+	if tended.Again {
+		wake.Notify()
+	}
+	c.count(ctx, tended.Ended, true)
+	c.bear(ctx, tended.Ready)
+	return tended.Again
 }

@@ -30,6 +30,7 @@ type tables struct {
 	afters  []uint64 // behind which jobs the looks looked
 	over    []bool   // what the counts were told
 	most    int      // a birth leaves the nodes behind so many; 0: none
+	tends   func(flow uint64) (store.Tended, error)
 }
 
 func (t *tables) note(what string) {
@@ -85,6 +86,11 @@ func (t *tables) BearNodes(_ context.Context, nodes []uint64) ([]uint64, error) 
 	}
 	t.born = append(t.born, nodes...)
 	return nil, nil
+}
+
+func (t *tables) TendFlow(_ context.Context, flow uint64) (store.Tended, error) {
+	t.note("tend")
+	return t.tends(flow)
 }
 
 func (t *tables) RefuseNode(_ context.Context, node uint64, _ string) error {
@@ -226,5 +232,39 @@ func TestABirthThatIsRefusedIsNotedAndHoldsUpNoOther(t *testing.T) {
 		if at.of(t, time.Second, func(c *Counter) { c.Ended(bad) }); len(at.refused) > 0 {
 			t.Errorf("%v says nothing of the job, and it is refused", err)
 		}
+	}
+}
+
+func TestAFlowWhoseTimeHasComeIsTendedUntilThereIsNothingToDoForIt(t *testing.T) {
+	tended := map[uint64]int{}
+	at := tables{open: true, look: store.NodeLook{Due: []uint64{3, 4, 5}}, tends: func(flow uint64) (store.Tended, error) {
+		switch tended[flow]++; {
+		case flow == 3:
+			return store.Tended{}, errRefused
+		case flow == 4: // again and again
+			return store.Tended{Again: true}, nil
+		case tended[flow] == 1:
+			return store.Tended{Again: true, Ended: []uint64{store.NodeID(5, 1)}}, nil
+		}
+		return store.Tended{Turned: true, Ready: []uint64{store.NodeID(5, 9)}}, nil
+	}}
+	at.of(t, firstLook+time.Millisecond, func(*Counter) {}) // one look
+	if tended[3] != 1 || tended[4] != tendsMost || tended[5] != 2 {
+		t.Error(tended)
+	}
+	if !slices.Equal(at.counted, []uint64{store.NodeID(5, 1)}) || !slices.Equal(at.born, []uint64{store.NodeID(5, 9)}) {
+		t.Error(at.counted, at.born)
+	}
+}
+
+func TestAFlowThatCannotBeTendedIsLeftAloneForAWhile(t *testing.T) {
+	tended := 0
+	at := tables{open: true, look: store.NodeLook{Due: []uint64{3}}, tends: func(uint64) (store.Tended, error) {
+		tended++
+		return store.Tended{}, errRefused
+	}}
+	at.of(t, time.Minute, func(*Counter) {})
+	if tended < 4 || tended > 7 {
+		t.Errorf("it was tended %d times in a minute", tended)
 	}
 }

@@ -32,6 +32,18 @@
 // A flow is cancelled by its row, which births hold: a birth that was first is found by the cancellation, which then cancels the jobs that are
 // there; one that comes later finds the flow cancelled, and its node is called off.
 //
+// # How a flow is undone
+//
+//	open ── UndoFlow, a failure, a deadline ──► stopping ── nothing is left that may succeed ──► undoing ── all is undone ──► undone
+//
+// It goes one way. Stopping is written to the flow's row, which births hold; so from then on no job of it is born. Whoever tends it (TendFlow)
+// cancels the jobs that wait, lets those that run end, and counts them. When each job has succeeded, or ended otherwise and its run is over, one
+// transaction turns it: it holds all nodes, the flow and the jobs that have failed, gives the nodes of these up, and adds a node for each job that
+// has succeeded and can be undone. They are nodes like any others, in the reverse order; so each is born once, for the same reasons.
+//
+// A job of a flow that stops does not run again: a retry holds the flows of its jobs and leaves out those of such flows. If it was first, the flow
+// stops after it, and finds the job pending. So what has succeeded is undone, and nothing succeeds afterwards.
+//
 // # What it costs
 //
 // A job without a flow pays nothing. Without an open flow, an instance asks once a minute whether there is one; with one, it looks once a second.

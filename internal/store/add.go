@@ -27,6 +27,7 @@ type NewJob struct {
 	MaxRetries int    // [NotSet]: as the job type says
 	Meta       string // JSON; empty: none
 	Group      string // empty: the key
+	Within     int64  // milliseconds from its birth in a flow to its end in time, for which [EndToCome] stands in Meta; 0: no such end
 }
 
 // plain reports whether the row needs none of the furtherColumns.

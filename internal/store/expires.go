@@ -44,11 +44,17 @@ func ExtraOf(meta string) *Extra {
 			extra.Expires = expiresOf(of[MetaExpires])
 		}
 	}
+	extra.Node = nodeOf(meta)
+	return extra
+}
+
+// nodeOf is the node of a flow of which metadata say that it is the row's; 0: none.
+func nodeOf(meta string) (node uint64) {
 	if _, after, found := strings.Cut(meta, `"`+MetaFlow+`":"`); found {
 		number, _, _ := strings.Cut(after, `"`)
-		extra.Node, _ = strconv.ParseUint(number, 10, 64)
+		node, _ = strconv.ParseUint(number, 10, 64)
 	}
-	return extra
+	return node
 }
 
 // Tags are the tags of a row; nil: it has none.

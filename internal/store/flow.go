@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -16,26 +17,38 @@ type Flow struct {
 	Kind, Key      string // without a key, any number of the kind may be open
 	State          int16
 	Nodes          int
+	Alarms         int   // the last ones of these, see [NodeAlarm]
+	UndoNodes      int   // behind the end of the flow, as soon as it is undone
+	UndoAfter      int64 // seconds after a failure at which it is to be undone; [NotUndone]: it is not
+	Deadline       int64 // when it is to be done, in unix seconds, and of [Store.AddFlow] in seconds from then on; 0: whenever
 	Created, Ended int64 // unix seconds; not ended: 0
 }
+
+// NotUndone stands for no time after which a failure has a flow be undone.
+const NotUndone = -1
 
 // States of flows.
 const (
 	FlowOpen int16 = iota
 	FlowDone
 	FlowCancelled
+	FlowStopping // no job of it is added any more; when those that run have ended, it is undone or, without UndoAfter, cancelled
+	FlowUndoing  // the nodes that undo it are there
+	FlowUndone
 )
 
-// Node is a row of async_job_node_tab: a job of a flow, which is there as soon as the node waits for nobody any more. The last node of a flow has
-// no name and no job: it is the end of the flow.
+// Node is a row of async_job_node_tab: a job of a flow, which is there as soon as the node waits for nobody any more.
 type Node struct {
 	ID        uint64
+	Kind      int16
 	Name      string
 	State     int16
 	Waits     int   // for so many ends
 	Followers []int // the numbers of those that wait for its success …
 	Enders    []int // … and for its end, whatever that is
 	Job       NewJob
+	Undo      *NewJob // undoes the job; nil: none does
+	HasUndo   bool    // as it is read; what it is, stays there
 	JobID     uint64
 	Born      int64 // create_time of the job
 	Counted   int16 // the status of its first end without success that was counted
@@ -55,7 +68,27 @@ const (
 	NodeDone      // for ever
 	NodeRefused   // the database has refused to insert the job
 	NodeCalledOff // it was ready when the flow was cancelled
+	NodeGivenUp   // its job had not succeeded when the flow was undone, and what becomes of it later does not count
 )
+
+// Kinds of nodes.
+const (
+	NodeForward int16 = iota
+	NodeEnd           // the end of the flow: it has no job
+	NodeAlarm         // gets its job when one of a NodeForward has ended without success, for the first time
+	NodeAwait         // has no job: it waits for a signal, too
+	NodeUndo          // undoes the job of the NodeForward of its name
+	NodePass          // has no job: whoever waits for it waits for all that it waits for
+	NodeUndoEnd       // the end of undoing: it has no job
+)
+
+// HasJob reports whether the node has a job, or will have one.
+func (n *Node) HasJob() bool {
+	return n.Kind == NodeForward || n.Kind == NodeAlarm || n.Kind == NodeUndo
+}
+
+// Undoes reports whether a node of this kind undoes a flow.
+func Undoes(kind int16) bool { return kind >= NodeUndo }
 
 // NoRow stands for the status of a job that is not there.
 const NoRow = -1
@@ -71,6 +104,9 @@ func NodeID(flow uint64, number int) uint64 { return flow*nodesPerFlow + uint64(
 func FlowOf(node uint64) uint64             { return node / nodesPerFlow }
 func NumberOf(node uint64) int              { return int(node % nodesPerFlow) }
 
+// NodeToCome stands in the metadata of a job for the id of its node, before there is one: no id has as many digits.
+const NodeToCome = "100000000000000000000"
+
 // MetaFlow is the name in the metadata of a job under which its node stands. It says where to look; that the job is the node's, the node says.
 const MetaFlow = "pqueue.flow"
 
@@ -85,11 +121,12 @@ type spec struct {
 	Group      string `json:"group,omitempty"`
 	MaxRetries *int   `json:"max_retries,omitempty"`
 	Meta       string `json:"meta,omitempty"`
+	Within     int64  `json:"within,omitempty"`
 }
 
 func specOf(job *NewJob) string {
 	s := spec{JobType: job.JobType, Params: job.Params, StartTime: job.StartTime, Delay: job.Delay, Priority: job.Priority, Key: job.Key,
-		Group: job.Group, Meta: job.Meta}
+		Group: job.Group, Meta: job.Meta, Within: job.Within}
 	if job.MaxRetries != NotSet {
 		s.MaxRetries = &job.MaxRetries
 	}
@@ -100,11 +137,22 @@ func specOf(job *NewJob) string {
 	return string(text)
 }
 
+// EndToCome stands in the metadata of a job for an end in time that counts from its birth.
+var EndToCome = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Born sets what counts from the birth of a job of a flow, in a unix second.
+func (j *NewJob) Born(second int64) {
+	if j.Within > 0 {
+		end := time.Unix(second+1, 0).Add(time.Duration(j.Within) * time.Millisecond)
+		j.Meta = strings.Replace(j.Meta, EndToCome.Format(ExpiresLayout), end.UTC().Format(ExpiresLayout), 1)
+	}
+}
+
 func jobOf(text string) (job NewJob, err error) {
 	var s spec
 	err = json.Unmarshal([]byte(text), &s)
 	job = NewJob{JobType: s.JobType, Params: s.Params, StartTime: s.StartTime, Delay: s.Delay, Priority: s.Priority, Key: s.Key, Group: s.Group,
-		Meta: s.Meta, MaxRetries: NotSet}
+		Meta: s.Meta, MaxRetries: NotSet, Within: s.Within}
 	if s.MaxRetries != nil {
 		job.MaxRetries = *s.MaxRetries
 	}
@@ -185,8 +233,20 @@ func (s *Store) insertFlow(ctx context.Context, f *Flow) (id uint64, err error) 
 	if s.LooksBefore { // an INSERT IGNORE would cut what is too long, too
 		into, unless = "INSERT INTO", ""
 	}
-	query := fmt.Sprintf("%s %s (kind, flow_key, open_key, nodes, created_at) VALUES (%s, %s, %s, %s, %s)%s%s",
-		into, s.Tables.Flows, args.Value(f.Kind), args.OrNull(f.Key), args.OrNull(f.Key), args.Number(int64(f.Nodes)), s.NowSecond, unless, s.Returning)
+	columns, values := "kind, flow_key, open_key, nodes, created_at", fmt.Sprintf("%s, %s, %s, %s, %s",
+		args.Value(f.Kind), args.OrNull(f.Key), args.OrNull(f.Key), args.Number(int64(f.Nodes)), s.NowSecond)
+	with := func(column, value string) { columns, values = columns+", "+column, values+", "+value }
+	if f.Alarms > 0 {
+		with("alarms", args.Number(int64(f.Alarms)))
+	}
+	if f.UndoAfter != NotUndone {
+		with("undo_after", args.Number(f.UndoAfter))
+	}
+	if f.Deadline > 0 {
+		at := s.NowSecond + " + " + args.Number(f.Deadline)
+		with("deadline, due_at", at+", "+s.NowSecond+" + "+args.Number(f.Deadline))
+	}
+	query := fmt.Sprintf("%s %s (%s) VALUES (%s)%s%s", into, s.Tables.Flows, columns, values, unless, s.Returning)
 	if s.Returning != "" {
 		ids, err := conn.Read(ctx, s, conn.Column[uint64], query, args.List...)
 		return first(ids), err
@@ -209,7 +269,7 @@ const (
 	nodeRowsMax  = 500
 	nodeBytes    = 150 // of a row besides its texts
 	nodeBytesMax = 1 << 20
-	nodeColumns  = "id, name, state, waits, followers, enders, spec, job_id, born"
+	nodeColumns  = "id, kind, name, state, waits, followers, enders, spec, undo_job, job_id, born"
 )
 
 // AddNodes inserts the nodes of a flow, at most 500 and about a megabyte with a statement. It needs the transaction in which the flow was added.
@@ -218,16 +278,19 @@ func (s *Store) AddNodes(ctx context.Context, nodes []Node) error {
 		args, rows, bytes := s.Arguments(), []string{}, 0
 		for i := range nodes[:min(len(nodes), nodeRowsMax)] {
 			n := &nodes[i]
-			followers, enders, spec := writeRanges(n.Followers), writeRanges(n.Enders), ""
-			if n.Name != "" {
+			followers, enders, spec, undo := writeRanges(n.Followers), writeRanges(n.Enders), "", ""
+			if n.HasJob() {
 				spec = specOf(&n.Job)
 			}
-			if bytes += nodeBytes + len(n.Name) + len(followers) + len(enders) + len(spec); bytes > nodeBytesMax && i > 0 {
+			if n.Undo != nil {
+				undo = specOf(n.Undo)
+			}
+			if bytes += nodeBytes + len(n.Name) + len(followers) + len(enders) + len(spec) + len(undo); bytes > nodeBytesMax && i > 0 {
 				break
 			}
 			job := "NULL"
-			row := fmt.Sprintf("(%s, %s, %d, %s, %s, %s, %s, ", args.NewID(n.ID), args.Value(n.Name), n.State, args.Number(int64(n.Waits)),
-				args.OrNull(followers), args.OrNull(enders), args.OrNull(spec))
+			row := fmt.Sprintf("(%s, %d, %s, %d, %s, %s, %s, %s, %s, ", args.NewID(n.ID), n.Kind, args.Value(n.Name), n.State,
+				args.Number(int64(n.Waits)), args.OrNull(followers), args.OrNull(enders), args.OrNull(spec), args.OrNull(undo))
 			if n.JobID > 0 {
 				job = args.NewID(n.JobID)
 			}
@@ -271,9 +334,9 @@ func (s *Store) nodes(ctx context.Context, spec string, args *conn.Arguments, wh
 	}
 	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any {
 		return []any{&r.ID, &r.Name, &r.State, &r.Waits, &r.followers, &r.enders, &r.spec, &r.JobID, &r.Born, &r.Counted, &r.Result, &r.Problem,
-			&r.Status, &r.JobType, &r.InFlight, &r.Later}
+			&r.Kind, &r.HasUndo, &r.Status, &r.JobType, &r.InFlight, &r.Later}
 	}), fmt.Sprintf("SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(%s, ''), "+
-		"COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), "+
+		"COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, "+
 		"CASE WHEN j.id IS NULL THEN %d ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, "+
 		"CASE WHEN j.start_time > %[8]s THEN 1 ELSE 0 END FROM %[3]s AS n %s LEFT JOIN %s AS j %[4]s ON %[6]s WHERE %s ORDER BY n.id",
 		spec, NoRow, s.Tables.Nodes, s.ByPrimary, s.Tables.Jobs, itsJob, where, s.NowSecond), args.List...)

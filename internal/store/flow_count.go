@@ -11,10 +11,10 @@ import (
 	"github.com/create-info/persistent-queue/internal/conn"
 )
 
-// AnyFlow reports whether a flow is open.
+// AnyFlow reports whether a flow is open, or is being undone.
 func (s *Store) AnyFlow(ctx context.Context) (bool, error) {
 	found, err := conn.Read(ctx, s, conn.Column[uint64],
-		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE state = %d LIMIT 1", s.Tables.Flows, FlowOpen)))
+		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE state IN (%d, %d, %d) LIMIT 1", s.Tables.Flows, FlowOpen, FlowStopping, FlowUndoing)))
 	return len(found) > 0, conn.Wrap("look for flows", err)
 }
 
@@ -24,13 +24,20 @@ type NodeLook struct {
 	Ended []uint64 // nodes whose jobs have ended, and of which that is to be counted
 	Last  uint64   // the last job of the page …
 	Jobs  int      // … which has so many
+	Due   []uint64 // flows that are to be tended
 }
 
 // runIsOver is how long after a job was failed or cancelled its run is over, whatever became of it, in seconds. Nobody needs to wait if no run of
 // it was under way.
 const runIsOver = 10
 
-// LookAtNodes looks for what is to be counted among the nodes whose jobs come after one, and for nodes that are to get their jobs.
+const (
+	dueMost = 100 // flows that are tended by one look
+	dueAgo  = 60  // seconds: a flow that is to be tended later than this was put off by a clock that was ahead
+)
+
+// LookAtNodes looks for what is to be counted among the nodes whose jobs come after one, for nodes that are to get their jobs, and for flows that
+// are to be tended.
 func (s *Store) LookAtNodes(ctx context.Context, after uint64, limit int) (look NodeLook, err error) {
 	type found struct {
 		part  int
@@ -44,9 +51,11 @@ func (s *Store) LookAtNodes(ctx context.Context, after uint64, limit int) (look 
 	}
 	query := fmt.Sprintf("SELECT 0 AS part, id, 1 AS jobs FROM (SELECT id FROM %s WHERE state = %d ORDER BY id LIMIT %d) AS ready "+
 		"UNION ALL SELECT 1, n.id, 1 FROM %s AS n JOIN %s AS j %s ON %s WHERE %s "+
-		"UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*) FROM %s AS page",
+		"UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*) FROM %s AS page "+
+		"UNION ALL SELECT 3, id, 1 FROM (SELECT id FROM %s WHERE state IN (%d, %d) AND (due_at <= %s OR state = %d AND due_at > %s + %d) "+
+		"ORDER BY due_at LIMIT %d) AS due",
 		s.Tables.Nodes, NodeReady, bornMost, page("id, job_id, born, counted"), s.Tables.Jobs, s.ByPrimary, itsJob,
-		s.toCount(fmt.Sprintf("(j.term = 0 OR j.update_time <= %s - %d)", s.NowSecond, runIsOver)), page("job_id"))
+		s.toCount(s.isOver()), page("job_id"), s.Tables.Flows, FlowOpen, FlowStopping, s.NowSecond, FlowStopping, s.NowSecond, dueAgo, dueMost)
 	rows, err := conn.Read(ctx, s, conn.Each(func(f *found) []any { return []any{&f.part, &f.id, &f.count} }), s.FromPrimary(query), args.List...)
 	for _, f := range rows {
 		switch f.part {
@@ -54,13 +63,20 @@ func (s *Store) LookAtNodes(ctx context.Context, after uint64, limit int) (look 
 			look.Ready = append(look.Ready, f.id)
 		case 1:
 			look.Ended = append(look.Ended, f.id)
-		default:
+		case 2:
 			look.Last, look.Jobs = f.id, f.count
+		default:
+			look.Due = append(look.Due, f.id)
 		}
 	}
 	slices.Sort(look.Ready)
 	slices.Sort(look.Ended)
 	return look, conn.Wrap("look at the jobs of flows", err)
+}
+
+// isOver is the condition that no run of a job j, which has ended, is under way.
+func (s *Store) isOver() string {
+	return fmt.Sprintf("(j.term = 0 OR j.update_time <= %s - %d)", s.NowSecond, runIsOver)
 }
 
 // toCount is the condition that the end of a job j has not been counted for its node n, which has it: a success once, and before it the first
@@ -74,6 +90,7 @@ type jobEnd struct {
 	node, job         uint64
 	status            int16
 	followers, enders []int
+	alarms            []int // the nodes that get their jobs by this end, as it is one without success
 	result            string
 }
 
@@ -82,6 +99,7 @@ type Counted struct {
 	Ends  int
 	Ready []uint64 // nodes that wait for nobody any more, and have no job yet
 	Busy  []uint64 // nodes whose end is not counted, since somebody has locked them, or those that follow
+	Flows []uint64 // which are to be tended now, since a job of theirs has failed
 }
 
 // CountEnds counts the ends of the jobs of nodes, each once: whoever waits for it waits for one end less, and whoever waits for none any more is
@@ -93,9 +111,13 @@ type Counted struct {
 // locked, unless the server cannot leave them out. Sent again, it counts nothing twice.
 func (s *Store) CountEnds(ctx context.Context, nodes []uint64, over bool, bears int) (c Counted, err error) {
 	ends, err := s.endsOf(ctx, nodes, over)
+	var flows map[uint64]*Flow
+	if err == nil {
+		flows, err = s.failing(ctx, ends)
+	}
 	if err == nil && len(ends) > 0 {
 		err = s.anew(ctx, func(s *Store) (err error) {
-			if c, err = s.countEnds(ctx, ends); err == nil && 0 < len(c.Ready) && len(c.Ready) <= bears {
+			if c, err = s.countEnds(ctx, ends, flows); err == nil && 0 < len(c.Ready) && len(c.Ready) <= bears {
 				c.Ready, err = s.BearNow(ctx, c.Ready)
 			}
 			return err
@@ -121,7 +143,7 @@ func (s *Store) endsOf(ctx context.Context, nodes []uint64, over bool) ([]jobEnd
 		jobEnd
 		followers, enders string
 	}
-	isOver := fmt.Sprintf("(j.term = 0 OR j.update_time <= %s - %d)", s.NowSecond, runIsOver)
+	isOver := s.isOver()
 	if over {
 		isOver = "n.id > 0"
 	}
@@ -154,7 +176,7 @@ type locked struct {
 	state   int16
 	waits   int
 	counted int16
-	isEnd   bool // of the flow
+	kind    int16
 	spec    string
 }
 
@@ -163,23 +185,28 @@ type locked struct {
 func (s *Store) lock(ctx context.Context, ids []uint64, and, spec, skipping string) ([]locked, error) {
 	args := s.Arguments()
 	return conn.Read(ctx, s, conn.Each(func(l *locked) []any {
-		return []any{&l.id, &l.job, &l.born, &l.state, &l.waits, &l.counted, &l.isEnd, &l.spec}
+		return []any{&l.id, &l.job, &l.born, &l.state, &l.waits, &l.counted, &l.kind, &l.spec}
 	}),
-		fmt.Sprintf("SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(%s, '') FROM %s %s WHERE %s%s ORDER BY id%s%s",
+		fmt.Sprintf("SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(%s, '') FROM %s %s WHERE %s%s ORDER BY id%s%s",
 			spec, s.Tables.Nodes, s.ByPrimary, args.In(ids), and, s.ForUpdate, skipping), args.List...)
 }
 
 // countEnds counts ends in this transaction.
-func (s *Store) countEnds(ctx context.Context, ends []jobEnd) (c Counted, err error) {
+func (s *Store) countEnds(ctx context.Context, ends []jobEnd, flows map[uint64]*Flow) (c Counted, err error) {
 	nodes, err := s.lockFor(ctx, ends)
 	if err != nil {
 		return c, err
 	}
-	less, now, results := map[uint64]int{}, map[int16][]uint64{}, map[uint64]string{}
+	held, err := s.lockUndoable(ctx, flows)
+	if err != nil {
+		return c, err
+	}
+	less, now, results, failed := map[uint64]int{}, map[int16][]uint64{}, map[uint64]string{}, map[uint64]bool{}
 	for _, e := range ends {
-		n := nodes[e.node]
+		n, f := nodes[e.node], flows[FlowOf(e.node)]
+		fails := f != nil && e.status != 1 && NumberOf(e.node) < f.Nodes-f.Alarms
 		switch {
-		case !e.has(nodes):
+		case !e.has(nodes) || fails && f.UndoAfter != NotUndone && !held[f.ID]:
 			c.Busy = append(c.Busy, e.node)
 			continue
 		case n.state != NodeBorn || n.job != e.job || n.counted != 0 && e.status != 1: // somebody was quicker
@@ -189,6 +216,14 @@ func (s *Store) countEnds(ctx context.Context, ends []jobEnd) (c Counted, err er
 		now[e.status] = append(now[e.status], e.node)
 		if n.counted == 0 {
 			lessen(less, e.node, e.enders)
+		}
+		if fails {
+			failed[f.ID] = true
+			for _, number := range e.alarms {
+				if id := NodeID(f.ID, number); nodes[id].state == NodeWaits {
+					less[id] = 1
+				}
+			}
 		}
 		if e.status == 1 {
 			lessen(less, e.node, e.followers)
@@ -202,6 +237,10 @@ func (s *Store) countEnds(ctx context.Context, ends []jobEnd) (c Counted, err er
 	}
 	if err == nil && len(less) > 0 {
 		c.Ready, err = s.lessen(ctx, less, nodes)
+	}
+	maps.DeleteFunc(failed, func(flow uint64, _ bool) bool { return !held[flow] })
+	if c.Flows = slices.Sorted(maps.Keys(failed)); err == nil {
+		err = s.haveTended(ctx, c.Flows)
 	}
 	return c, err
 }
@@ -225,7 +264,7 @@ func (s *Store) lockFor(ctx context.Context, ends []jobEnd) (map[uint64]*locked,
 // needs are the node, and those that follow.
 func (e *jobEnd) needs() []uint64 {
 	ids := []uint64{e.node}
-	for _, number := range slices.Concat(e.followers, e.enders) {
+	for _, number := range slices.Concat(e.followers, e.enders, e.alarms) {
 		ids = append(ids, NodeID(FlowOf(e.node), number))
 	}
 	return ids
@@ -284,7 +323,7 @@ func (s *Store) lessen(ctx context.Context, less map[uint64]int, nodes map[uint6
 		switch {
 		case n.waits > less[id] || n.state != NodeWaits:
 			by[less[id]] = append(by[less[id]], id)
-		case n.isEnd:
+		case n.kind == NodeEnd || n.kind == NodeUndoEnd:
 			ends = append(ends, id)
 		default:
 			ready = append(ready, id)
@@ -300,17 +339,25 @@ func (s *Store) lessen(ctx context.Context, less map[uint64]int, nodes map[uint6
 	}
 	for _, end := range ends {
 		if err == nil {
-			_, err = s.endFlow(ctx, FlowOf(end), FlowDone)
+			_, err = s.endFlow(ctx, FlowOf(end), endOf[nodes[end].kind])
 		}
 	}
 	return ready, err
 }
 
-// endFlow ends a flow that is open. False: it is not.
-func (s *Store) endFlow(ctx context.Context, id uint64, state int16) (ended bool, err error) {
+// flowEnd is how a flow ends, and as what it may.
+type flowEnd struct{ from, as int16 }
+
+var (
+	endOf        = map[int16]flowEnd{NodeEnd: {FlowOpen, FlowDone}, NodeUndoEnd: {FlowUndoing, FlowUndone}}
+	cancelledEnd = flowEnd{FlowOpen, FlowCancelled}
+)
+
+// endFlow ends a flow. False: it is not in the state for that.
+func (s *Store) endFlow(ctx context.Context, id uint64, end flowEnd) (ended bool, err error) {
 	args := s.Arguments()
-	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %d, ended_at = %s, open_key = NULL WHERE id = %s AND state = %d",
-		s.ByKeyOf(s.Tables.Flows), state, s.NowSecond, args.ID(id), FlowOpen), args.List...)
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %d, ended_at = %s, open_key = NULL, due_at = NULL WHERE id = %s AND state = %d",
+		s.ByKeyOf(s.Tables.Flows), end.as, s.NowSecond, args.ID(id), end.from), args.List...)
 	return n > 0, err
 }
 
@@ -330,20 +377,25 @@ func (s *Store) BearNodes(ctx context.Context, ids []uint64) (left []uint64, err
 }
 
 // BearNow is BearNodes in this transaction. A flow cannot be cancelled while it has the flow: either the cancellation finds the jobs, or this finds
-// the flow cancelled.
+// the flow cancelled. What has no job passes, and what is ready by that is left, too.
 func (s *Store) BearNow(ctx context.Context, ids []uint64) (left []uint64, err error) {
 	nodes, err := s.lock(ctx, ids, fmt.Sprintf(" AND state = %d", NodeReady), "spec", s.SkipLocked)
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
-	open, err := s.holdOpen(ctx, nodes)
+	left, err = s.pass(ctx, nodes)
+	var states map[uint64]int16
+	if err == nil {
+		states, err = s.hold(ctx, nodes)
+	}
 	var jobs []NewJob
 	var born, calledOff []uint64
 	bytes := 0
 	for i := 0; i < len(nodes) && err == nil; i++ {
 		n := &nodes[i]
 		switch bytes += len(n.spec); {
-		case !open[FlowOf(n.id)]:
+		case passes(n.kind):
+		case !bearing(n.kind, states, FlowOf(n.id)):
 			calledOff = append(calledOff, n.id)
 		case len(born) > 0 && (bytes > bornBytesMost || len(born) == bornMost):
 			left = append(left, n.id)
@@ -362,25 +414,42 @@ func (s *Store) BearNow(ctx context.Context, ids []uint64) (left []uint64, err e
 	return left, err
 }
 
-// holdOpen reads which flows of nodes are open, and keeps them so until the end of the transaction.
-func (s *Store) holdOpen(ctx context.Context, nodes []locked) (open map[uint64]bool, err error) {
+// bearing reports whether a node of a kind gets its job in a flow, by the states of those that are open or are being undone.
+func bearing(kind int16, states map[uint64]int16, flow uint64) bool {
+	state, there := states[flow]
+	switch {
+	case kind == NodeAlarm:
+		return true
+	case Undoes(kind):
+		return there && state == FlowUndoing
+	}
+	return there && state == FlowOpen
+}
+
+// hold reads which flows of nodes are open or are being undone, and keeps them so until the end of the transaction.
+func (s *Store) hold(ctx context.Context, nodes []locked) (states map[uint64]int16, err error) {
 	var flows []uint64
 	for i := range nodes { // in the order of their ids
 		if flow := FlowOf(nodes[i].id); len(flows) == 0 || flows[len(flows)-1] != flow {
 			flows = append(flows, flow)
 		}
 	}
-	args, open := s.Arguments(), map[uint64]bool{}
-	list, err := conn.Read(ctx, s, conn.Column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE %s AND state = %d ORDER BY id%s",
-		s.Tables.Flows, s.ByPrimary, args.In(flows), FlowOpen, s.HoldingRead), args.List...)
-	for _, id := range list {
-		open[id] = true
+	args := s.Arguments()
+	list, err := conn.Read(ctx, s, conn.Each(func(f *Flow) []any { return []any{&f.ID, &f.State} }),
+		fmt.Sprintf("SELECT id, state FROM %s %s WHERE %s AND state IN (%d, %d) ORDER BY id%s",
+			s.Tables.Flows, s.ByPrimary, args.In(flows), FlowOpen, FlowUndoing, s.HoldingRead), args.List...)
+	states = map[uint64]int16{}
+	for i := range list {
+		states[list[i].ID] = list[i].State
 	}
-	return open, err
+	return states, err
 }
 
 func (s *Store) insertBorn(ctx context.Context, nodes []uint64, jobs []NewJob) error {
 	created := s.Now()
+	for i := range jobs {
+		jobs[i].Born(created)
+	}
 	ids, err := s.AddJobs(ctx, jobs, created)
 	if err != nil {
 		return err

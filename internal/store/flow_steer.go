@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -13,7 +14,7 @@ import (
 // its own, it must come before the jobs are looked for ([Store.LiveJobs]); in the caller's, that looks for them first, and holds the nodes: so
 // whoever has nodes and asks for the flow, and whoever has the flow and asks for nodes, do not wait for each other.
 func (s *Store) CancelFlow(ctx context.Context, id uint64) (cancelled bool, err error) {
-	cancelled, err = s.endFlow(ctx, id, FlowCancelled)
+	cancelled, err = s.endFlow(ctx, id, cancelledEnd)
 	return cancelled, conn.Wrap("cancel a flow", err)
 }
 
@@ -73,7 +74,7 @@ func (s *Store) TheirJobs(ctx context.Context, nodes []NodeJob) (ids []uint64, e
 
 // nodes are the ids of nodes of the flow, from one number up to another, as far as it has so many.
 func (f *Flow) nodes(from, to int) (ids []uint64) {
-	for ; from < min(to, f.Nodes+1); from++ {
+	for ; from < min(to, f.Nodes+1+f.UndoNodes); from++ {
 		ids = append(ids, NodeID(f.ID, from))
 	}
 	return ids
@@ -81,14 +82,22 @@ func (f *Flow) nodes(from, to int) (ids []uint64) {
 
 // ReopenFlow has a flow go on that stands or was cancelled. It returns the jobs of its nodes that have not succeeded, to be retried, and the nodes
 // that are to get a job: those whose job could not be added, was called off, or is not there any more. It needs a transaction. The error is one
-// of a duplicate if another flow has its key by now; then nothing has changed. A flow that is done stays so.
+// of a duplicate if another flow has its key by now; then nothing has changed. A flow that is done stays so. Of one that is being undone, the jobs
+// that undo it are meant.
 func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, err error) {
-	nodes, err := s.lock(ctx, f.nodes(0, f.Nodes+1), fmt.Sprintf(" AND (state IN (%d, %d, %d, %d) OR spec IS NULL)",
-		NodeReady, NodeBorn, NodeRefused, NodeCalledOff), "NULL", "")
+	ids, end := f.nodes(0, f.Nodes+1), NodeEnd
+	if f.State == FlowUndoing {
+		ids, end = f.nodes(f.Nodes+1, f.Nodes+1+f.UndoNodes), NodeUndoEnd
+	}
+	nodes, err := s.lock(ctx, ids, fmt.Sprintf(" AND (state IN (%d, %d, %d, %d) OR kind = %d)",
+		NodeReady, NodeBorn, NodeRefused, NodeCalledOff, end), "NULL", "")
 	if err != nil || len(nodes) == 0 {
 		return nil, nil, conn.Wrap("lock the jobs of a flow", err)
 	}
-	state := "0, ended_at = NULL, open_key = flow_key"
+	state := "0, ended_at = NULL, open_key = flow_key, deadline = NULL, due_at = NULL"
+	if f.UndoAfter != NotUndone { // a job that has ended without success once is not counted again
+		state = "0, ended_at = NULL, open_key = flow_key, deadline = NULL, due_at = " + s.NowSecond + " + undo_after + 1"
+	}
 	if nodes[len(nodes)-1].state == NodeDone { // its last job succeeded when it had been cancelled
 		state = fmt.Sprint(FlowDone)
 	}
@@ -103,7 +112,7 @@ func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, 
 		switch n.state {
 		case NodeBorn:
 			of = append(of, NodeJob{n.id, n.job, n.born})
-		case NodeReady, NodeRefused, NodeCalledOff:
+		case NodeReady, NodeRefused, NodeCalledOff: // the end is none of these
 			ready = append(ready, n.id)
 		}
 	}
@@ -127,17 +136,22 @@ func absent(of []NodeJob, there []uint64, nodes []uint64) []uint64 {
 	return SortedIDs(nodes)
 }
 
-// DeleteFlows deletes flows that ended before a second of unix time, with their nodes and each in a transaction of its own, and returns how many. It
-// leaves their jobs alone. Fewer than the limit: there are no more. Sent again, it deletes others.
-func (s *Store) DeleteFlows(ctx context.Context, before int64, limit int) (deleted int, err error) {
+// FlowEnds are the states in which flows have ended.
+var FlowEnds = []int16{FlowDone, FlowCancelled, FlowUndone}
+
+// DeleteFlows deletes flows that ended in some states before a second of unix time, the one that ended first before the others, with their nodes and
+// each in a transaction of its own, and returns how many. It leaves their jobs alone. Fewer than the limit: there are no more. Sent again, it deletes
+// others.
+func (s *Store) DeleteFlows(ctx context.Context, states []int16, before int64, limit int) (deleted int, err error) {
 	args := s.Arguments()
-	flows, err := conn.Read(ctx, s, conn.Each(func(f *Flow) []any { return []any{&f.ID, &f.Nodes} }),
-		s.FromPrimary(fmt.Sprintf("SELECT id, nodes FROM %s WHERE state IN (%d, %d) AND ended_at < %s ORDER BY id LIMIT %s",
-			s.Tables.Flows, FlowDone, FlowCancelled, args.Number(before), args.Number(int64(limit)))), args.List...)
+	flows, err := conn.Read(ctx, s, conn.Each(func(f *Flow) []any { return []any{&f.ID, &f.Nodes, &f.UndoNodes} }),
+		s.FromPrimary(fmt.Sprintf("SELECT id, nodes, undo_nodes FROM %s WHERE state IN (%s) AND ended_at < %s AND created_at < %s "+
+			"ORDER BY ended_at, id LIMIT %s", s.Tables.Flows, numbers(states), args.Number(before), args.Number(before), args.Number(int64(limit)))),
+		args.List...)
 	for i := 0; i < len(flows) && err == nil; i++ {
 		gone := false
 		err = s.InOneTransaction(ctx, func(s *Store) (err error) {
-			gone, err = s.deleteFlow(ctx, &flows[i], before)
+			gone, err = s.deleteFlow(ctx, &flows[i], states, before)
 			return err
 		})
 		if err == nil && gone {
@@ -147,14 +161,50 @@ func (s *Store) DeleteFlows(ctx context.Context, before int64, limit int) (delet
 	return deleted, conn.Wrap("delete flows", err)
 }
 
-func (s *Store) deleteFlow(ctx context.Context, f *Flow, before int64) (gone bool, err error) {
+func numbers(states []int16) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(states), " ", ", "), "[]")
+}
+
+func (s *Store) deleteFlow(ctx context.Context, f *Flow, states []int16, before int64) (gone bool, err error) {
 	const nodesMost = 1000
-	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE id = %d AND state <> %d AND ended_at < %d",
-		fmt.Sprintf(s.DeleteFrom, s.Tables.Flows), f.ID, FlowOpen, before))
-	for from := 0; n > 0 && from <= f.Nodes && err == nil; from += nodesMost {
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("%s WHERE id = %d AND state IN (%s) AND ended_at < %d AND undo_nodes = %d",
+		fmt.Sprintf(s.DeleteFrom, s.Tables.Flows), f.ID, numbers(states), before, f.UndoNodes))
+	for from := 0; n > 0 && from <= f.Nodes+f.UndoNodes && err == nil; from += nodesMost {
 		args := s.Arguments()
 		_, err = conn.Exec(ctx, s, fmt.Sprintf("%s WHERE %s", fmt.Sprintf(s.DeleteFrom, s.Tables.Nodes), args.In(f.nodes(from, from+nodesMost))),
 			args.List...)
 	}
+	return n > 0, err
+}
+
+// SignalNode gives a node that waits for a signal its value: the first one counts. It waits for transactions that have the node. SignalToEnded: the
+// flow is not open; SignalToNone: it has no such node. Sent again, it returns SignalKnown.
+func (s *Store) SignalNode(ctx context.Context, flow uint64, name, value string) (took Signalled, err error) {
+	args := s.Arguments()
+	type row struct {
+		id    uint64
+		state int16
+	}
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.id, &r.state} }),
+		fmt.Sprintf("SELECT n.id, f.state FROM %s AS f %s JOIN %s AS n %[2]s ON f.id = %[4]s WHERE %s AND n.name = %s AND n.kind = %d",
+			s.Tables.Flows, s.ByPrimary, s.Tables.Nodes, args.ID(flow), s.spanOf(args, flow), args.Value(name), NodeAwait), args.List...)
+	switch {
+	case err != nil || len(rows) == 0:
+		return SignalToNone, conn.Wrap("look for what waits for the signal", err)
+	case rows[0].state != FlowOpen:
+		return SignalToEnded, nil
+	}
+	taken, err := s.signalNode(ctx, rows[0].id, value)
+	if took = SignalTaken; !taken {
+		took = SignalKnown
+	}
+	return took, conn.Wrap("signal a flow", err)
+}
+
+func (s *Store) signalNode(ctx context.Context, id uint64, value string) (taken bool, err error) {
+	args := s.Arguments()
+	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = CASE waits WHEN 1 THEN %d ELSE state END, waits = waits - 1, counted = 1, "+
+		"result = %s WHERE id = %s AND counted = 0 AND state = %d",
+		s.ByKeyOf(s.Tables.Nodes), NodeReady, args.OrNull(value), args.ID(id), NodeWaits), args.List...)
 	return n > 0, err
 }

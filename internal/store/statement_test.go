@@ -212,10 +212,10 @@ var verbs = map[string]func(context.Context, *record.Store){
 		_ = s.KeepLogs(ctx, []store.Step{{JobID: 1, Kind: store.StepLog, Name: "12/8", Created: 1000, Attempt: 12, Term: 8, Ended: 5, Value: `"a line"`}}, 10)
 	},
 	"AddFlow": func(ctx context.Context, s *record.Store) {
-		_, _, _ = s.AddFlow(ctx, &store.Flow{Kind: "order", Key: "4711", Nodes: 2})
+		_, _, _ = s.AddFlow(ctx, &store.Flow{Kind: "order", Key: "4711", Nodes: 2, Alarms: 1, UndoAfter: 60, Deadline: 3600})
 	},
 	"AddNodes": func(ctx context.Context, s *record.Store) {
-		_ = s.AddNodes(ctx, []store.Node{{ID: aNode, Name: "pay", State: store.NodeBorn, JobID: 7, Born: 1000, Followers: []int{1, 2, 3, 5}, Job: newJobs[0]}, {ID: aNode + 1, Waits: 1}})
+		_ = s.AddNodes(ctx, []store.Node{{ID: aNode, Name: "pay", State: store.NodeBorn, JobID: 7, Born: 1000, Followers: []int{1, 2, 3, 5}, Job: newJobs[0], Undo: &newJobs[0]}, {ID: aNode + 1, Kind: store.NodeEnd, Waits: 1}})
 	},
 	"Flows": func(ctx context.Context, s *record.Store) {
 		_, _ = s.Flows(ctx, store.FlowsThat{Kind: "order", Key: "4711", States: []int16{1, 2}, Before: 9}, 100)
@@ -239,7 +239,13 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"BearNodes":         func(ctx context.Context, s *record.Store) { _, _ = s.BearNodes(ctx, []uint64{aNode}) },
 	"BearNow":           func(ctx context.Context, s *record.Store) { _, _ = s.BearNow(ctx, []uint64{aNode}) },
 	"BearNodes, rows":   func(ctx context.Context, s *record.Store) { store.BearRows(&s.Store, ctx, aNode, newJobs[0]) },
-	"DeleteFlows":       func(ctx context.Context, s *record.Store) { _, _ = s.DeleteFlows(ctx, 1000, 100) },
+	"TendFlow":          func(ctx context.Context, s *record.Store) { _, _ = s.TendFlow(ctx, 3) },
+	"TendFlow, rows":    func(ctx context.Context, s *record.Store) { store.TendRows(&s.Store, ctx, 3) },
+	"SignalNode":        func(ctx context.Context, s *record.Store) { _, _ = s.SignalNode(ctx, 3, "approved", "yes") },
+	"SignalNode, rows":  func(ctx context.Context, s *record.Store) { _, _ = store.SignalRow(&s.Store, ctx, aNode) },
+	"StopFlow":          func(ctx context.Context, s *record.Store) { _, _ = s.StopFlow(ctx, 3) },
+	"Undone":            func(ctx context.Context, s *record.Store) { _, _ = s.Undone(ctx, ids) },
+	"DeleteFlows":       func(ctx context.Context, s *record.Store) { _, _ = s.DeleteFlows(ctx, store.FlowEnds, 1000, 100) },
 	"DeleteFlows, rows": func(ctx context.Context, s *record.Store) { store.DeleteFlowRows(&s.Store, ctx, 3) },
 	"RefuseNode":        func(ctx context.Context, s *record.Store) { _ = s.RefuseNode(ctx, aNode, "not this type") },
 	"CancelFlow":        func(ctx context.Context, s *record.Store) { _, _ = s.CancelFlow(ctx, 3) },
@@ -253,7 +259,7 @@ var verbs = map[string]func(context.Context, *record.Store){
 		_, _ = s.TheirJobs(ctx, []store.NodeJob{{Node: aNode, Job: 7, Born: 1000}})
 	},
 	"ReopenFlow": func(ctx context.Context, s *record.Store) {
-		_, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2})
+		_, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2, UndoAfter: store.NotUndone})
 	},
 	"StepsOfRun": func(ctx context.Context, s *record.Store) { _, _ = s.StepsOfRun(ctx, nil, 1) },
 	"RestoreSteps": func(ctx context.Context, s *record.Store) {

@@ -133,7 +133,8 @@ func (s *Store) changeAt(ctx context.Context, act, now string, ids []uint64, con
 // Retry makes failed and cancelled rows run once more, from now on and with all their retries. It makes them due now,
 // because their old time may be longer ago than a runner looks back, and takes their end away, which may have passed. It
 // returns how many rows it changed, and the ids of the rows that it left as they are because another row has their key as
-// its unique key. Rows that are in another state or not there stay as they are; so a second sending changes nothing.
+// its unique key, or because their flow is being undone, see [Store.Undone]. Rows that are in another state or not there stay as they are; so a
+// second sending changes nothing.
 //
 // A row whose uniqueness was taken has it again, by the statement that makes it run. Whether another row has the key by then, the unique
 // index decides: Retry looks before, only so that there is seldom an error.
@@ -151,6 +152,18 @@ func (s *Store) retry(ctx context.Context, ids []uint64, alsoSet func(*conn.Argu
 	rows, err := s.givenUp(ctx, ids)
 	if err != nil {
 		return 0, nil, err
+	}
+	if slices.ContainsFunc(rows, func(r keyed) bool { return r.node > 0 }) {
+		if s.CommitsEach() && s.CanTransact() { // so that no flow is undone between the look at it and the change
+			err = s.InOneTransaction(ctx, func(s *Store) (err error) {
+				changed, taken, err = s.retry(ctx, ids, alsoSet)
+				return err
+			})
+			return changed, taken, err
+		}
+		if rows, taken, err = s.forward(ctx, rows); err != nil {
+			return 0, nil, err
+		}
 	}
 	borne, err := s.borneKeys(ctx, rows)
 	if err != nil {
@@ -218,6 +231,7 @@ type keyed struct {
 	id uint64
 	typedKey
 	unique, bears bool
+	node          uint64 // of a flow; 0: of none
 }
 
 type typedKey struct {
@@ -228,16 +242,26 @@ type typedKey struct {
 // givenUp reads which of the rows are failed or cancelled, and locks them until the end of the transaction.
 func (s *Store) givenUp(ctx context.Context, ids []uint64) ([]keyed, error) {
 	args := s.Arguments()
-	query := fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN %s THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END "+
-		"FROM %s %s "+
+	query := fmt.Sprintf("SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN %s THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, "+
+		"COALESCE(meta, '') FROM %s %s "+
 		"WHERE %s AND %s "+
 		"ORDER BY id%s",
 		IsUnique, s.Tables.Jobs, s.ByPrimary, args.In(ids), GivenUp.Condition(), s.ForUpdate)
-	var rows []keyed
+	type row struct {
+		keyed
+		meta string
+	}
+	var list []row
 	err := s.InSpiteOfDeadlocks(func() (err error) {
-		rows, err = conn.Read(ctx, s, conn.Each(func(k *keyed) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique, &k.bears} }), query, args.List...)
+		list, err = conn.Read(ctx, s, conn.Each(func(k *row) []any { return []any{&k.id, &k.jobType, &k.key, &k.unique, &k.bears, &k.meta} }),
+			query, args.List...)
 		return err
 	})
+	rows := make([]keyed, len(list))
+	for i := range list {
+		rows[i] = list[i].keyed
+		rows[i].node = nodeOf(list[i].meta)
+	}
 	return rows, conn.Wrap("jobs to retry", err)
 }
 

@@ -42,8 +42,8 @@ ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
 
 -- AddFlow
-INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
-VALUES (?, ?, ?, 2, UNIX_TIMESTAMP()); -- with "order", "4711", "4711"
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at, alarms, undo_after, deadline, due_at)
+VALUES (?, ?, ?, 2, UNIX_TIMESTAMP(), 1, 60, UNIX_TIMESTAMP() + 3600, UNIX_TIMESTAMP() + 3600); -- with "order", "4711", "4711"
 SELECT *
 FROM (SELECT id
   FROM async_job_flow_tab
@@ -144,8 +144,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST(1500 AS SIGNED) AS SIGNED) * 1000 + 999999) DIV 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddNodes
-INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
-VALUES (393217, ?, 2, 0, ?, NULL, ?, 7, 1000), (393218, ?, 0, 1, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", ""
+INSERT INTO async_job_node_tab (id, kind, name, state, waits, followers, enders, spec, undo_job, job_id, born)
+VALUES (393217, 0, ?, 2, 0, ?, NULL, ?, ?, 7, 1000), (393218, 1, ?, 0, 1, NULL, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", "{\"type\":7,\"params\":\"{}\"}", ""
 
 -- AddScheduled
 SELECT *
@@ -192,7 +192,7 @@ WHERE id = 3
 SELECT *
 FROM (SELECT id
   FROM async_job_flow_tab
-  WHERE state = 0
+  WHERE state IN (0, 3, 4)
   LIMIT 1) AS latest
 FOR UPDATE;
 
@@ -210,7 +210,7 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -218,10 +218,18 @@ ORDER BY id
 FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 
 -- BearNodes, rows
-SELECT id
+SELECT id, COALESCE(followers, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217);
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217,393218)
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT id, state
 FROM async_job_flow_tab FORCE INDEX (PRIMARY)
 WHERE id IN (3)
-  AND state = 0
+  AND state IN (0, 4)
 ORDER BY id LOCK IN SHARE MODE;
 UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
 SET state = 5
@@ -230,7 +238,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -337,7 +345,7 @@ WHERE id IN (1,2)
 
 -- CancelFlow
 UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
-SET state = 2, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+SET state = 2, ended_at = UNIX_TIMESTAMP(), open_key = NULL, due_at = NULL
 WHERE id = 3
   AND state = 0;
 
@@ -486,11 +494,16 @@ FROM (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS 
 FOR UPDATE;
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
 FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = CASE undo_after WHEN 0 THEN 3 ELSE state END, due_at = CASE WHEN due_at <= UNIX_TIMESTAMP() + undo_after THEN due_at ELSE UNIX_TIMESTAMP() + undo_after END
+WHERE id IN (3)
+  AND state = 0
+  AND undo_after >= 0;
 UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
 SET state = 3
 WHERE id IN (393217);
@@ -510,24 +523,43 @@ UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
 SET waits = 0, state = 3
 WHERE id IN (393220);
 UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
-SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL, due_at = NULL
 WHERE id = 3
   AND state = 0;
 
 -- CountFlows
-SELECT f.kind, COUNT(*), SUM(CASE WHEN m.flow IS NULL THEN 1 ELSE 0 END)
-FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT n.id DIV 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
-    AND j.create_time = n.born
-  WHERE n.state IN (1, 2)
-    AND (n.state = 1 OR n.state = 2
-      AND j.id IS NOT NULL
-      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS m ON m.flow = f.id
-WHERE f.state = 0
-  AND f.ended_at IS NULL
-GROUP BY f.kind
-ORDER BY f.kind;
+SELECT kind, COUNT(*), SUM(CASE WHEN stuck = 1 THEN 1 ELSE 0 END), SUM(CASE WHEN state <> 0
+    AND stuck = 0 THEN 1 ELSE 0 END)
+FROM (SELECT f.kind, f.state, CASE WHEN m.flow IS NULL
+    AND f.state <> 3
+    AND NOT (f.state = 0
+      AND EXISTS (SELECT 1
+      FROM async_job_node_tab AS n
+      WHERE n.id >= f.id * 131072
+        AND n.id < (f.id + 1) * 131072
+        AND n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) THEN 1 ELSE 0 END AS stuck
+  FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT f.id AS flow
+    FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id DIV 131072 LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+      AND j.create_time = n.born
+    WHERE n.state IN (1, 2)
+      AND (f.state = 0
+        AND n.kind IN (0, 3) OR f.state = 4
+        AND n.kind IN (4, 5))
+      AND (n.state = 1 OR n.state = 2
+        AND j.id IS NOT NULL
+        AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+          AND (n.enders IS NOT NULL OR f.state = 0
+            AND f.undo_after = 0)) OR n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) AS m ON m.flow = f.id
+  WHERE f.state IN (0,3,4)
+    AND f.ended_at IS NULL) AS stands
+GROUP BY kind
+ORDER BY kind;
 
 -- CountLate
 SELECT part, job_type, COUNT(*)
@@ -619,11 +651,12 @@ WHERE id IN (1,2)
 
 -- DeleteFlows
 SELECT *
-FROM (SELECT id, nodes
+FROM (SELECT id, nodes, undo_nodes
   FROM async_job_flow_tab
-  WHERE state IN (1, 2)
+  WHERE state IN (1, 2, 5)
     AND ended_at < 1000
-  ORDER BY id
+    AND created_at < 1000
+  ORDER BY ended_at, id
   LIMIT 100) AS latest
 FOR UPDATE;
 
@@ -632,8 +665,9 @@ FOR UPDATE;
 SET STATEMENT sql_safe_updates=0 FOR */ DELETE /*+ SET_VAR(sql_safe_updates=0) */ doomed
 FROM async_job_flow_tab AS doomed FORCE INDEX (PRIMARY)
 WHERE id = 3
-  AND state <> 0
-  AND ended_at < 1000;
+  AND state IN (1, 2, 5)
+  AND ended_at < 1000
+  AND undo_nodes = 0;
 
 -- DeleteOld
 /*M!
@@ -910,7 +944,7 @@ FROM (SELECT lock_name, locked_by, term, running, layout, UNIX_TIMESTAMP(lock_un
 FOR UPDATE;
 
 -- Flows
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id < 9
   AND kind = ?
@@ -920,14 +954,14 @@ ORDER BY id DESC
 LIMIT 100; -- with "order", "4711"
 
 -- Flows, by id
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id IN (1,2)
 ORDER BY id DESC
 LIMIT 100;
 
 -- Flows, open
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE state = 0
   AND ended_at IS NULL
@@ -935,34 +969,57 @@ ORDER BY id DESC
 LIMIT 100;
 
 -- Flows, stuck
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
-FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT n.id DIV 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT f.id AS flow
+  FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id DIV 131072 LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
     AND j.create_time = n.born
   WHERE n.state IN (1, 2)
+    AND (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
     AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS moving ON flow = id
-WHERE state = 0
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0)) AS moving ON flow = id
+WHERE state IN (0,4)
   AND ended_at IS NULL
   AND flow IS NULL
+  AND NOT (async_job_flow_tab.state = 0
+    AND EXISTS (SELECT 1
+    FROM async_job_node_tab AS n
+    WHERE n.id >= async_job_flow_tab.id * 131072
+      AND n.id < (async_job_flow_tab.id + 1) * 131072
+      AND n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0))
 ORDER BY id DESC
 LIMIT 100;
 
 -- FlowsStand
-SELECT n.id DIV 131072 AS flow, SUM(CASE WHEN n.name <> ''
+SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (0, 3)
     AND (n.state = 3 OR n.state = 2
-      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (n.state = 1 OR n.state = 2
+      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
+    AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL)) THEN 1 ELSE 0 END)
-FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0) THEN 1 ELSE 0 END)
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_flow_tab AS f ON f.id = n.id DIV 131072 LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
   AND j.create_time = n.born
-WHERE n.id >= 131072
-  AND n.id < 262144 OR n.id >= 262144
-  AND n.id < 393216
-GROUP BY n.id DIV 131072;
+WHERE (n.id >= 131072
+    AND n.id < 262144 OR n.id >= 262144
+    AND n.id < 393216)
+GROUP BY f.id;
 
 -- ForgetSteps
 /*M!
@@ -1375,7 +1432,15 @@ FROM (SELECT 0 AS part, id, 1 AS jobs
     WHERE state = 2
       AND job_id > 5
     ORDER BY job_id
-    LIMIT 1000) AS page) AS latest
+    LIMIT 1000) AS page
+  UNION ALL SELECT 3, id, 1
+  FROM (SELECT id
+    FROM async_job_flow_tab
+    WHERE state IN (0, 3)
+      AND (due_at <= UNIX_TIMESTAMP() OR state = 3
+        AND due_at > UNIX_TIMESTAMP() + 60)
+    ORDER BY due_at
+    LIMIT 100) AS due) AS latest
 FOR UPDATE;
 
 -- MakeClosed
@@ -1516,12 +1581,12 @@ FROM (SELECT id
 FOR UPDATE; -- with "order 4711"
 
 -- NodeInFlow
-SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
+SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, n.kind AS node_kind, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
 FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = 3
 WHERE n.id = 393217;
 
 -- NodesNamed
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -1530,7 +1595,7 @@ WHERE n.id >= 393216
 ORDER BY n.id; -- with "pay"
 
 -- NodesOf
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -1743,10 +1808,10 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
-  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+  AND (state IN (1, 2, 4, 5) OR kind = 1)
 ORDER BY id
 FOR UPDATE;
 
@@ -1808,7 +1873,7 @@ WHERE name = ?
   AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (2, 5)
@@ -1816,7 +1881,7 @@ ORDER BY id
 FOR UPDATE;
 
 -- RetryWith
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND job_status IN (2, 5)
@@ -2059,6 +2124,21 @@ FROM (SELECT id
     AND job_status IN (1, 2, 5) LOCK IN SHARE MODE) AS latest
 FOR UPDATE;
 
+-- SignalNode
+SELECT n.id, f.state
+FROM async_job_flow_tab AS f FORCE INDEX (PRIMARY) JOIN async_job_node_tab AS n FORCE INDEX (PRIMARY) ON f.id = 3
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.name = ?
+  AND n.kind = 3; -- with "approved"
+
+-- SignalNode, rows
+UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
+SET state = CASE waits WHEN 1 THEN 1 ELSE state END, waits = waits - 1, counted = 1, result = ?
+WHERE id = 393217
+  AND counted = 0
+  AND state = 0; -- with "yes"
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -2115,6 +2195,12 @@ SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
 WHERE id IN (1,2)
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- StopFlow
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = UNIX_TIMESTAMP()
+WHERE id = 3
+  AND state IN (0, 1, 2);
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -2208,6 +2294,79 @@ FROM (SELECT lock_name, term
     AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP()) AS latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- TendFlow
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab
+WHERE id IN (3)
+ORDER BY id DESC
+LIMIT 1;
+
+-- TendFlow, rows
+SELECT *
+FROM (SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+  FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id >= 393216
+    AND n.id < 524288
+    AND n.state = 2
+    AND n.kind = 0
+    AND n.counted <> 0) AS latest
+FOR UPDATE;
+SELECT *
+FROM (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10) THEN 1 ELSE 0 END AS over_now
+  FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id >= 393216
+    AND n.id < 524288
+    AND n.state = 2
+    AND n.kind = 0
+  ORDER BY n.id) AS latest
+FOR UPDATE;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393216,393217,393218)
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id = 3
+  AND state = 3
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (7)
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (7)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+ORDER BY id
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+ORDER BY n.id;
+SELECT n.name, n.undo_job
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY)
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.kind = 0
+  AND n.name IN (?); -- with "pay"
+SELECT id, state, nodes
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+ORDER BY id LOCK IN SHARE MODE;
+
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
@@ -2270,6 +2429,11 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Undone
+SELECT id, COALESCE(meta, '')
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2);
 
 -- Unlocked
 SELECT id

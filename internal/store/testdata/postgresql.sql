@@ -41,10 +41,10 @@ ORDER BY id DESC
 LIMIT $10; -- with 4, 4, "4", "4,%", "%,4", "%,4,%", "mary", 3, 9, 100
 
 -- AddFlow
-INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
-VALUES ($1, $2, $3, $4, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at, alarms, undo_after, deadline, due_at)
+VALUES ($1, $2, $3, $4, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $5, $6, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + $7, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + $8)
 ON CONFLICT DO NOTHING
-RETURNING id; -- with "order", "4711", "4711", 2
+RETURNING id; -- with "order", "4711", "4711", 2, 1, 60, 3600, 3600
 WITH latest AS (SELECT id
   FROM async_job_flow_tab
   WHERE kind = $1
@@ -134,8 +134,8 @@ VALUES ($1, $2, 0, (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 10000
 RETURNING id; -- with "{}", 7, 1500, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddNodes
-INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
-VALUES ($1, $2, 2, $3, $4, NULL, $5, $6, $7), ($8, $9, 0, $10, NULL, NULL, NULL, NULL, $11); -- with 60001, "pay", 0, "1-3,5", "{\"type\":7,\"params\":\"{}\"}", 7, 1000, 60002, "", 1, 0
+INSERT INTO async_job_node_tab (id, kind, name, state, waits, followers, enders, spec, undo_job, job_id, born)
+VALUES ($1, 0, $2, 2, $3, $4, NULL, $5, $6, $7, $8), ($9, 1, $10, 0, $11, NULL, NULL, NULL, NULL, NULL, $12); -- with 60001, "pay", 0, "1-3,5", "{\"type\":7,\"params\":\"{}\"}", "{\"type\":7,\"params\":\"{}\"}", 7, 1000, 60002, "", 1, 0
 
 -- AddScheduled
 INSERT INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT $1, NULLIF($2, ''), 7, 0, 1700000060, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), $3, 7
@@ -172,7 +172,7 @@ WHERE id = 3
 -- AnyFlow
 WITH latest AS (SELECT id
   FROM async_job_flow_tab
-  WHERE state = 0
+  WHERE state IN (0, 3, 4)
   LIMIT 1) SELECT *
 FROM latest
 FOR UPDATE;
@@ -192,7 +192,7 @@ ORDER BY job_id, attempt, term; -- with "{1,2}"
 
 -- BearNodes
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -200,10 +200,18 @@ ORDER BY id
 FOR UPDATE SKIP LOCKED; -- with "{393217}"
 
 -- BearNodes, rows
-SELECT id
+SELECT id, COALESCE(followers, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{393217,393218}"
+SELECT id, state
 FROM async_job_flow_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
-  AND state = 0
+  AND state IN (0, 4)
 ORDER BY id FOR SHARE; -- with "{3}"
 UPDATE async_job_node_tab
 SET state = 5
@@ -214,7 +222,7 @@ ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\"}", "{7}", "{0}", "{0}", "{0}", "{\"\"}", "{-2}", "{\"\"}", "{\"\"}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -317,7 +325,7 @@ WHERE id = ANY(CAST($1 AS bigint[]))
 
 -- CancelFlow
 UPDATE async_job_flow_tab
-SET state = 2, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL
+SET state = 2, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL, due_at = NULL
 WHERE id = $1
   AND state = 0; -- with 3
 
@@ -466,11 +474,16 @@ FROM latest
 FOR UPDATE; -- with "{393217,393218}"
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
 FOR UPDATE SKIP LOCKED; -- with "{393217,393218,393219}"
+UPDATE async_job_flow_tab
+SET state = CASE undo_after WHEN 0 THEN 3 ELSE state END, due_at = CASE WHEN due_at <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + undo_after THEN due_at ELSE CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + undo_after END
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND state = 0
+  AND undo_after >= 0; -- with "{3}"
 UPDATE async_job_node_tab
 SET state = 3
 WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
@@ -490,24 +503,43 @@ UPDATE async_job_node_tab
 SET waits = 0, state = 3
 WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393220}"
 UPDATE async_job_flow_tab
-SET state = 1, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL
+SET state = 1, ended_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint), open_key = NULL, due_at = NULL
 WHERE id = $1
   AND state = 0; -- with 3
 
 -- CountFlows
-SELECT f.kind, COUNT(*), SUM(CASE WHEN m.flow IS NULL THEN 1 ELSE 0 END)
-FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
-    AND j.create_time = n.born
-  WHERE n.state IN (1, 2)
-    AND (n.state = 1 OR n.state = 2
-      AND j.id IS NOT NULL
-      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS m ON m.flow = f.id
-WHERE f.state = 0
-  AND f.ended_at IS NULL
-GROUP BY f.kind
-ORDER BY f.kind;
+SELECT kind, COUNT(*), SUM(CASE WHEN stuck = 1 THEN 1 ELSE 0 END), SUM(CASE WHEN state <> 0
+    AND stuck = 0 THEN 1 ELSE 0 END)
+FROM (SELECT f.kind, f.state, CASE WHEN m.flow IS NULL
+    AND f.state <> 3
+    AND NOT (f.state = 0
+      AND EXISTS (SELECT 1
+      FROM async_job_node_tab AS n
+      WHERE n.id >= f.id * 131072
+        AND n.id < (f.id + 1) * 131072
+        AND n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) THEN 1 ELSE 0 END AS stuck
+  FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT f.id AS flow
+    FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+      AND j.create_time = n.born
+    WHERE n.state IN (1, 2)
+      AND (f.state = 0
+        AND n.kind IN (0, 3) OR f.state = 4
+        AND n.kind IN (4, 5))
+      AND (n.state = 1 OR n.state = 2
+        AND j.id IS NOT NULL
+        AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+          AND (n.enders IS NOT NULL OR f.state = 0
+            AND f.undo_after = 0)) OR n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) AS m ON m.flow = f.id
+  WHERE f.state IN (0,3,4)
+    AND f.ended_at IS NULL) AS stands
+GROUP BY kind
+ORDER BY kind;
 
 -- CountLate
 SELECT part, job_type, COUNT(*)
@@ -597,21 +629,23 @@ WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (1, 2, 5); -- with "{1,2}"
 
 -- DeleteFlows
-WITH latest AS (SELECT id, nodes
+WITH latest AS (SELECT id, nodes, undo_nodes
   FROM async_job_flow_tab
-  WHERE state IN (1, 2)
+  WHERE state IN (1, 2, 5)
     AND ended_at < $1
-  ORDER BY id
-  LIMIT $2) SELECT *
+    AND created_at < $2
+  ORDER BY ended_at, id
+  LIMIT $3) SELECT *
 FROM latest
-FOR UPDATE; -- with 1000, 100
+FOR UPDATE; -- with 1000, 1000, 100
 
 -- DeleteFlows, rows
 DELETE
 FROM async_job_flow_tab
 WHERE id = 3
-  AND state <> 0
-  AND ended_at < 1000;
+  AND state IN (1, 2, 5)
+  AND ended_at < 1000
+  AND undo_nodes = 0;
 
 -- DeleteOld
 DELETE
@@ -884,7 +918,7 @@ FROM latest
 FOR UPDATE;
 
 -- Flows
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id < $1
   AND kind = $2
@@ -894,14 +928,14 @@ ORDER BY id DESC
 LIMIT $4; -- with 9, "order", "4711", 100
 
 -- Flows, by id
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id DESC
 LIMIT $2; -- with "{1,2}", 100
 
 -- Flows, open
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE state = 0
   AND ended_at IS NULL
@@ -909,34 +943,57 @@ ORDER BY id DESC
 LIMIT $1; -- with 100
 
 -- Flows, stuck
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
-FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT f.id AS flow
+  FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
     AND j.create_time = n.born
   WHERE n.state IN (1, 2)
+    AND (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
     AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS moving ON flow = id
-WHERE state = 0
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0)) AS moving ON flow = id
+WHERE state IN (0,4)
   AND ended_at IS NULL
   AND flow IS NULL
+  AND NOT (async_job_flow_tab.state = 0
+    AND EXISTS (SELECT 1
+    FROM async_job_node_tab AS n
+    WHERE n.id >= async_job_flow_tab.id * 131072
+      AND n.id < (async_job_flow_tab.id + 1) * 131072
+      AND n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0))
 ORDER BY id DESC
 LIMIT $1; -- with 100
 
 -- FlowsStand
-SELECT n.id / 131072 AS flow, SUM(CASE WHEN n.name <> ''
+SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (0, 3)
     AND (n.state = 3 OR n.state = 2
-      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (n.state = 1 OR n.state = 2
+      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
+    AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL)) THEN 1 ELSE 0 END)
-FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0) THEN 1 ELSE 0 END)
+FROM async_job_node_tab AS n  JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
   AND j.create_time = n.born
-WHERE n.id >= $1
-  AND n.id < $2 OR n.id >= $3
-  AND n.id < $4
-GROUP BY n.id / 131072; -- with 20000, 40000, 40000, 60000
+WHERE (n.id >= $1
+    AND n.id < $2 OR n.id >= $3
+    AND n.id < $4)
+GROUP BY f.id; -- with 20000, 40000, 40000, 60000
 
 -- ForgetSteps
 DELETE
@@ -1318,7 +1375,15 @@ WITH latest AS (SELECT 0 AS part, id, 1 AS jobs
     WHERE state = 2
       AND job_id > $3
     ORDER BY job_id
-    LIMIT $4) AS page) SELECT *
+    LIMIT $4) AS page
+  UNION ALL SELECT 3, id, 1
+  FROM (SELECT id
+    FROM async_job_flow_tab
+    WHERE state IN (0, 3)
+      AND (due_at <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) OR state = 3
+        AND due_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60)
+    ORDER BY due_at
+    LIMIT 100) AS due) SELECT *
 FROM latest
 FOR UPDATE; -- with 5, 1000, 5, 1000
 
@@ -1454,12 +1519,12 @@ FROM latest
 FOR UPDATE; -- with 3, 9, "order 4711", 100
 
 -- NodeInFlow
-SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
+SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, n.kind AS node_kind, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
 FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = $1
 WHERE n.id = $2; -- with 3, 60001
 
 -- NodesNamed
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= $1
@@ -1468,7 +1533,7 @@ WHERE n.id >= $1
 ORDER BY n.id; -- with 60000, 80000, "{393217}", "pay"
 
 -- NodesOf
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= $1
@@ -1684,10 +1749,10 @@ WHERE job_type = 7
   AND name = $2; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
-  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+  AND (state IN (1, 2, 4, 5) OR kind = 1)
 ORDER BY id
 FOR UPDATE; -- with "{393216,393217,393218}"
 
@@ -1751,7 +1816,7 @@ WHERE name = $1
   AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (2, 5)
@@ -1759,7 +1824,7 @@ ORDER BY id
 FOR UPDATE; -- with "{1,2}"
 
 -- RetryWith
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND job_status IN (2, 5)
@@ -2016,6 +2081,21 @@ WITH latest AS (SELECT id
 FROM latest
 FOR UPDATE; -- with "{1}"
 
+-- SignalNode
+SELECT n.id, f.state
+FROM async_job_flow_tab AS f  JOIN async_job_node_tab AS n  ON f.id = $1
+WHERE n.id >= $2
+  AND n.id < $3
+  AND n.name = $4
+  AND n.kind = 3; -- with 3, 60000, 80000, "approved"
+
+-- SignalNode, rows
+UPDATE async_job_node_tab
+SET state = CASE waits WHEN 1 THEN 1 ELSE state END, waits = waits - 1, counted = 1, result = $1
+WHERE id = $2
+  AND counted = 0
+  AND state = 0; -- with "yes", 60001
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -2072,6 +2152,12 @@ SELECT id
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4)); -- with "{1,2}"
+
+-- StopFlow
+UPDATE async_job_flow_tab
+SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+WHERE id = $1
+  AND state IN (0, 1, 2); -- with 3
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -2178,6 +2264,80 @@ WITH latest AS (SELECT lock_name, term
 FROM latest
 FOR UPDATE; -- with "a", "b", "me"
 
+-- TendFlow
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id DESC
+LIMIT $2; -- with "{3}", 1
+
+-- TendFlow, rows
+WITH latest AS (SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+  FROM async_job_node_tab AS n  JOIN async_job_tab AS j  ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id >= $1
+    AND n.id < $2
+    AND n.state = 2
+    AND n.kind = 0
+    AND n.counted <> 0) SELECT *
+FROM latest
+FOR UPDATE; -- with 60000, 80000
+WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10) THEN 1 ELSE 0 END AS over_now
+  FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+    AND j.create_time = n.born
+  WHERE n.id >= $1
+    AND n.id < $2
+    AND n.state = 2
+    AND n.kind = 0
+  ORDER BY n.id) SELECT *
+FROM latest
+FOR UPDATE; -- with 60000, 80000
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{393216,393217,393218}"
+SELECT id
+FROM async_job_flow_tab
+WHERE id = $1
+  AND state = 3
+FOR UPDATE SKIP LOCKED; -- with 3
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{7}"
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{7}"
+SELECT id
+FROM async_job_flow_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id
+FOR UPDATE SKIP LOCKED; -- with "{3}"
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) THEN 1 ELSE 0 END
+FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= $1
+  AND n.id < $2
+ORDER BY n.id; -- with 60000, 80000
+SELECT n.name, n.undo_job
+FROM async_job_node_tab AS n
+WHERE n.id >= $1
+  AND n.id < $2
+  AND n.kind = 0
+  AND n.name IN ($3); -- with 60000, 80000, "pay"
+SELECT id, state, nodes
+FROM async_job_flow_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+ORDER BY id FOR SHARE; -- with "{3}"
+
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
@@ -2242,6 +2402,11 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Undone
+SELECT id, COALESCE(meta, '')
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[])); -- with "{1,2}"
 
 -- Unlocked
 SELECT id

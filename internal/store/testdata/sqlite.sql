@@ -41,8 +41,8 @@ ORDER BY id DESC
 LIMIT 100; -- with "4", "4,%", "%,4", "%,4,%", "mary"
 
 -- AddFlow
-INSERT OR IGNORE INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
-VALUES (?, ?, ?, 2, unixepoch()); -- with "order", "4711", "4711"
+INSERT OR IGNORE INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at, alarms, undo_after, deadline, due_at)
+VALUES (?, ?, ?, 2, unixepoch(), 1, 60, unixepoch() + 3600, unixepoch() + 3600); -- with "order", "4711", "4711"
 SELECT id
 FROM async_job_flow_tab
 WHERE kind = ?
@@ -103,8 +103,8 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, ?, 0, (CAST(unixepoch('subsec') * 1000000 AS INTEGER) + CAST(CAST(1500 AS INTEGER) AS INTEGER) * 1000 + 999999) / 1000000, ?, ?, 0, ?, 7, 3, ?, ?); -- with "{}", 7, 1700000000, 1700000000, "a", "{\"a\":\"b\"}", "g"
 
 -- AddNodes
-INSERT INTO async_job_node_tab (id, name, state, waits, followers, enders, spec, job_id, born)
-VALUES (393217, ?, 2, 0, ?, NULL, ?, 7, 1000), (393218, ?, 0, 1, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", ""
+INSERT INTO async_job_node_tab (id, kind, name, state, waits, followers, enders, spec, undo_job, job_id, born)
+VALUES (393217, 0, ?, 2, 0, ?, NULL, ?, ?, 7, 1000), (393218, 1, ?, 0, 1, NULL, NULL, NULL, NULL, NULL, 0); -- with "pay", "1-3,5", "{\"type\":7,\"params\":\"{}\"}", "{\"type\":7,\"params\":\"{}\"}", ""
 
 -- AddScheduled
 INSERT OR IGNORE INTO async_job_tab (params, long_params, job_type, job_status, start_time, create_time, update_time, job_key, unique_in) SELECT ?, NULLIF(?, ''), 7, 0, 1700000060, unixepoch(), unixepoch(), ?, 7
@@ -135,7 +135,7 @@ WHERE id = 3
 -- AnyFlow
 SELECT id
 FROM async_job_flow_tab
-WHERE state = 0
+WHERE state IN (0, 3, 4)
 LIMIT 1;
 
 -- AnySchedule
@@ -150,17 +150,24 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
 ORDER BY id;
 
 -- BearNodes, rows
-SELECT id
+SELECT id, COALESCE(followers, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393217 AND 393217;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393217 AND 393218
+ORDER BY id;
+SELECT id, state
 FROM async_job_flow_tab NOT INDEXED
 WHERE id BETWEEN 3 AND 3
-  AND state = 0
+  AND state IN (0, 4)
 ORDER BY id;
 UPDATE async_job_node_tab NOT INDEXED
 SET state = 5
@@ -169,7 +176,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
@@ -259,7 +266,7 @@ WHERE id BETWEEN 1 AND 2
 
 -- CancelFlow
 UPDATE async_job_flow_tab NOT INDEXED
-SET state = 2, ended_at = unixepoch(), open_key = NULL
+SET state = 2, ended_at = unixepoch(), open_key = NULL, due_at = NULL
 WHERE id = 3
   AND state = 0;
 
@@ -392,10 +399,15 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= unixepoch() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393219
 ORDER BY id;
+UPDATE async_job_flow_tab NOT INDEXED
+SET state = CASE undo_after WHEN 0 THEN 3 ELSE state END, due_at = CASE WHEN due_at <= unixepoch() + undo_after THEN due_at ELSE unixepoch() + undo_after END
+WHERE id BETWEEN 3 AND 3
+  AND state = 0
+  AND undo_after >= 0;
 UPDATE async_job_node_tab NOT INDEXED
 SET state = 3
 WHERE id BETWEEN 393217 AND 393217;
@@ -415,24 +427,43 @@ UPDATE async_job_node_tab NOT INDEXED
 SET waits = 0, state = 3
 WHERE id BETWEEN 393220 AND 393220;
 UPDATE async_job_flow_tab NOT INDEXED
-SET state = 1, ended_at = unixepoch(), open_key = NULL
+SET state = 1, ended_at = unixepoch(), open_key = NULL, due_at = NULL
 WHERE id = 3
   AND state = 0;
 
 -- CountFlows
-SELECT f.kind, COUNT(*), SUM(CASE WHEN m.flow IS NULL THEN 1 ELSE 0 END)
-FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
-    AND j.create_time = n.born
-  WHERE n.state IN (1, 2)
-    AND (n.state = 1 OR n.state = 2
-      AND j.id IS NOT NULL
-      AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS m ON m.flow = f.id
-WHERE f.state = 0
-  AND f.ended_at IS NULL
-GROUP BY f.kind
-ORDER BY f.kind;
+SELECT kind, COUNT(*), SUM(CASE WHEN stuck = 1 THEN 1 ELSE 0 END), SUM(CASE WHEN state <> 0
+    AND stuck = 0 THEN 1 ELSE 0 END)
+FROM (SELECT f.kind, f.state, CASE WHEN m.flow IS NULL
+    AND f.state <> 3
+    AND NOT (f.state = 0
+      AND EXISTS (SELECT 1
+      FROM async_job_node_tab AS n
+      WHERE n.id >= f.id * 131072
+        AND n.id < (f.id + 1) * 131072
+        AND n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) THEN 1 ELSE 0 END AS stuck
+  FROM async_job_flow_tab AS f LEFT JOIN (SELECT DISTINCT f.id AS flow
+    FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+      AND j.create_time = n.born
+    WHERE n.state IN (1, 2)
+      AND (f.state = 0
+        AND n.kind IN (0, 3) OR f.state = 4
+        AND n.kind IN (4, 5))
+      AND (n.state = 1 OR n.state = 2
+        AND j.id IS NOT NULL
+        AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
+          AND (n.enders IS NOT NULL OR f.state = 0
+            AND f.undo_after = 0)) OR n.state = 0
+        AND n.kind = 3
+        AND n.waits = 1
+        AND n.counted = 0)) AS m ON m.flow = f.id
+  WHERE f.state IN (0,3,4)
+    AND f.ended_at IS NULL) AS stands
+GROUP BY kind
+ORDER BY kind;
 
 -- CountLate
 SELECT part, job_type, COUNT(*)
@@ -522,19 +553,21 @@ WHERE id BETWEEN 1 AND 2
   AND job_status IN (1, 2, 5);
 
 -- DeleteFlows
-SELECT id, nodes
+SELECT id, nodes, undo_nodes
 FROM async_job_flow_tab
-WHERE state IN (1, 2)
+WHERE state IN (1, 2, 5)
   AND ended_at < 1000
-ORDER BY id
+  AND created_at < 1000
+ORDER BY ended_at, id
 LIMIT 100;
 
 -- DeleteFlows, rows
 DELETE
 FROM async_job_flow_tab
 WHERE id = 3
-  AND state <> 0
-  AND ended_at < 1000;
+  AND state IN (1, 2, 5)
+  AND ended_at < 1000
+  AND undo_nodes = 0;
 
 -- DeleteOld
 DELETE
@@ -792,7 +825,7 @@ UNION ALL SELECT '', 'now', 0, 0, 0, CAST(unixepoch('subsec') * 1000000 AS INTEG
 UNION ALL SELECT '', 'now, of leases', 0, 0, 0, unixepoch();
 
 -- Flows
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id < 9
   AND kind = ?
@@ -802,14 +835,14 @@ ORDER BY id DESC
 LIMIT 100; -- with "order", "4711"
 
 -- Flows, by id
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE id BETWEEN 1 AND 2
 ORDER BY id DESC
 LIMIT 100;
 
 -- Flows, open
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
 FROM async_job_flow_tab
 WHERE state = 0
   AND ended_at IS NULL
@@ -817,34 +850,57 @@ ORDER BY id DESC
 LIMIT 100;
 
 -- Flows, stuck
-SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at
-FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT n.id / 131072 AS flow
-  FROM async_job_node_tab AS n LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab LEFT JOIN (SELECT DISTINCT f.id AS flow
+  FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
     AND j.create_time = n.born
   WHERE n.state IN (1, 2)
+    AND (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
     AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL))) AS moving ON flow = id
-WHERE state = 0
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0)) AS moving ON flow = id
+WHERE state IN (0,4)
   AND ended_at IS NULL
   AND flow IS NULL
+  AND NOT (async_job_flow_tab.state = 0
+    AND EXISTS (SELECT 1
+    FROM async_job_node_tab AS n
+    WHERE n.id >= async_job_flow_tab.id * 131072
+      AND n.id < (async_job_flow_tab.id + 1) * 131072
+      AND n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0))
 ORDER BY id DESC
 LIMIT 100;
 
 -- FlowsStand
-SELECT n.id / 131072 AS flow, SUM(CASE WHEN n.name <> ''
+SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (0, 3)
     AND (n.state = 3 OR n.state = 2
-      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (n.state = 1 OR n.state = 2
+      AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (f.state = 0
+      AND n.kind IN (0, 3) OR f.state = 4
+      AND n.kind IN (4, 5))
+    AND (n.state = 1 OR n.state = 2
       AND j.id IS NOT NULL
       AND (COALESCE(j.job_status, 0) NOT IN (2, 5) OR n.counted = 0
-        AND n.enders IS NOT NULL)) THEN 1 ELSE 0 END)
-FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+        AND (n.enders IS NOT NULL OR f.state = 0
+          AND f.undo_after = 0)) OR n.state = 0
+      AND n.kind = 3
+      AND n.waits = 1
+      AND n.counted = 0) THEN 1 ELSE 0 END)
+FROM async_job_node_tab AS n NOT INDEXED JOIN async_job_flow_tab AS f ON f.id = n.id / 131072 LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
-WHERE n.id >= 131072
-  AND n.id < 262144 OR n.id >= 262144
-  AND n.id < 393216
-GROUP BY n.id / 131072;
+WHERE (n.id >= 131072
+    AND n.id < 262144 OR n.id >= 262144
+    AND n.id < 393216)
+GROUP BY f.id;
 
 -- ForgetSteps
 DELETE
@@ -1203,7 +1259,15 @@ FROM (SELECT job_id
   WHERE state = 2
     AND job_id > 5
   ORDER BY job_id
-  LIMIT 1000) AS page;
+  LIMIT 1000) AS page
+UNION ALL SELECT 3, id, 1
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE state IN (0, 3)
+    AND (due_at <= unixepoch() OR state = 3
+      AND due_at > unixepoch() + 60)
+  ORDER BY due_at
+  LIMIT 100) AS due;
 
 -- MakeClosed
 INSERT INTO shedlock_tab (lock_name, locked_by, layout, lock_until)
@@ -1321,12 +1385,12 @@ ORDER BY id + 0
 LIMIT 100; -- with "order 4711"
 
 -- NodeInFlow
-SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
+SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, n.kind AS node_kind, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0)
 FROM async_job_node_tab AS n JOIN async_job_flow_tab AS f ON f.id = 3
 WHERE n.id = 393217;
 
 -- NodesNamed
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.spec, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -1335,7 +1399,7 @@ WHERE n.id >= 393216
 ORDER BY n.id; -- with "pay"
 
 -- NodesOf
-SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
 FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -1554,10 +1618,10 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
-  AND (state IN (1, 2, 4, 5) OR spec IS NULL)
+  AND (state IN (1, 2, 4, 5) OR kind = 1)
 ORDER BY id;
 
 -- ReplaceWaiting
@@ -1613,14 +1677,14 @@ WHERE name = ?
   AND paused_at IS NOT NULL; -- with "nightly"
 
 -- Retry
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
 ORDER BY id;
 
 -- RetryWith
-SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END
+SELECT id, job_type, COALESCE(job_key, ''), CASE WHEN (unique_in IS NOT NULL OR changes >= 1073741824) THEN 1 ELSE 0 END, CASE WHEN unique_in IS NULL THEN 0 ELSE 1 END, COALESCE(meta, '')
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND job_status IN (2, 5)
@@ -1830,6 +1894,21 @@ FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 1
   AND job_status IN (1, 2, 5);
 
+-- SignalNode
+SELECT n.id, f.state
+FROM async_job_flow_tab AS f NOT INDEXED JOIN async_job_node_tab AS n NOT INDEXED ON f.id = 3
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.name = ?
+  AND n.kind = 3; -- with "approved"
+
+-- SignalNode, rows
+UPDATE async_job_node_tab NOT INDEXED
+SET state = CASE waits WHEN 1 THEN 1 ELSE state END, waits = waits - 1, counted = 1, result = ?
+WHERE id = 393217
+  AND counted = 0
+  AND state = 0; -- with "yes"
+
 -- Span
 SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0)
 FROM async_job_tab
@@ -1882,6 +1961,12 @@ SELECT id
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
+
+-- StopFlow
+UPDATE async_job_flow_tab NOT INDEXED
+SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = unixepoch()
+WHERE id = 3
+  AND state IN (0, 1, 2);
 
 -- SweepAll
 SELECT *
@@ -1973,6 +2058,70 @@ WHERE lock_name IN (?, ?)
   AND locked_by = ?
   AND unixepoch(lock_until) > unixepoch(); -- with "a", "b", "me"
 
+-- TendFlow
+SELECT id, kind, COALESCE(flow_key, '') AS flow_key, state, nodes, created_at, COALESCE(ended_at, 0) AS ended_at, alarms, undo_nodes, COALESCE(undo_after, -1) AS undo_after, COALESCE(deadline, 0) AS deadline
+FROM async_job_flow_tab
+WHERE id BETWEEN 3 AND 3
+ORDER BY id DESC
+LIMIT 1;
+
+-- TendFlow, rows
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+FROM async_job_node_tab AS n NOT INDEXED JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.state = 2
+  AND n.kind = 0
+  AND n.counted <> 0;
+SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= unixepoch() - 10) THEN 1 ELSE 0 END AS over_now
+FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.state = 2
+  AND n.kind = 0
+ORDER BY n.id;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab NOT INDEXED
+WHERE id BETWEEN 393216 AND 393218
+ORDER BY id;
+SELECT id
+FROM async_job_flow_tab NOT INDEXED
+WHERE id = 3
+  AND state = 3;
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 7 AND 7
+  AND job_status IN (2, 5)
+ORDER BY id;
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 7 AND 7
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id;
+SELECT id
+FROM async_job_flow_tab NOT INDEXED
+WHERE id BETWEEN 3 AND 3
+ORDER BY id;
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > unixepoch() THEN 1 ELSE 0 END
+FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+ORDER BY n.id;
+SELECT n.name, n.undo_job
+FROM async_job_node_tab AS n NOT INDEXED
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.kind = 0
+  AND n.name IN (?); -- with "pay"
+SELECT id, state, nodes
+FROM async_job_flow_tab NOT INDEXED
+WHERE id BETWEEN 3 AND 3
+ORDER BY id;
+
 -- Tenures
 SELECT lock_name, term, holder, taken_at, ended_at, COALESCE(how, '')
 FROM async_job_lease_log_tab
@@ -2034,6 +2183,11 @@ WHERE job_type IN (7,8)
 SELECT job_type
 FROM async_job_type_tab
 ORDER BY job_type;
+
+-- Undone
+SELECT id, COALESCE(meta, '')
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2;
 
 -- Unlocked
 SELECT id

@@ -8,8 +8,8 @@ WHERE lock_name IN (?, ?)
   AND locked_by = ?; -- with "a", "b", "me"
 
 -- AddFlow
-INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at)
-VALUES (?, ?, ?, 2, UNIX_TIMESTAMP()); -- with "order", "4711", "4711"
+INSERT INTO async_job_flow_tab (kind, flow_key, open_key, nodes, created_at, alarms, undo_after, deadline, due_at)
+VALUES (?, ?, ?, 2, UNIX_TIMESTAMP(), 1, 60, UNIX_TIMESTAMP() + 3600, UNIX_TIMESTAMP() + 3600); -- with "order", "4711", "4711"
 SELECT id
 FROM async_job_flow_tab
 WHERE kind = ?
@@ -111,7 +111,7 @@ VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST
 -- AnyFlow
 SELECT id
 FROM async_job_flow_tab
-WHERE state = 0
+WHERE state IN (0, 3, 4)
 LIMIT 1;
 
 -- AnySchedule
@@ -120,7 +120,7 @@ FROM async_job_schedule_tab
 LIMIT 1;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -128,10 +128,18 @@ ORDER BY id
 FOR UPDATE;
 
 -- BearNodes, rows
-SELECT id
+SELECT id, COALESCE(followers, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217);
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393217,393218)
+ORDER BY id
+FOR UPDATE;
+SELECT id, state
 FROM async_job_flow_tab FORCE INDEX (PRIMARY)
 WHERE id IN (3)
-  AND state = 0
+  AND state IN (0, 4)
 ORDER BY id
 FOR UPDATE;
 UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
@@ -141,7 +149,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -257,11 +265,16 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), born, state, waits, counted, spec IS NULL, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
 FOR UPDATE;
+UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
+SET state = CASE undo_after WHEN 0 THEN 3 ELSE state END, due_at = CASE WHEN due_at <= UNIX_TIMESTAMP() + undo_after THEN due_at ELSE UNIX_TIMESTAMP() + undo_after END
+WHERE id IN (3)
+  AND state = 0
+  AND undo_after >= 0;
 UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
 SET state = 3
 WHERE id IN (393217);
@@ -281,16 +294,17 @@ UPDATE async_job_node_tab FORCE INDEX (PRIMARY)
 SET waits = 0, state = 3
 WHERE id IN (393220);
 UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
-SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL
+SET state = 1, ended_at = UNIX_TIMESTAMP(), open_key = NULL, due_at = NULL
 WHERE id = 3
   AND state = 0;
 
 -- DeleteFlows
-SELECT id, nodes
+SELECT id, nodes, undo_nodes
 FROM async_job_flow_tab
-WHERE state IN (1, 2)
+WHERE state IN (1, 2, 5)
   AND ended_at < 1000
-ORDER BY id
+  AND created_at < 1000
+ORDER BY ended_at, id
 LIMIT 100;
 
 -- DeleteOld
@@ -618,7 +632,15 @@ FROM (SELECT job_id
   WHERE state = 2
     AND job_id > 5
   ORDER BY job_id
-  LIMIT 1000) AS page;
+  LIMIT 1000) AS page
+UNION ALL SELECT 3, id, 1
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE state IN (0, 3)
+    AND (due_at <= UNIX_TIMESTAMP() OR state = 3
+      AND due_at > UNIX_TIMESTAMP() + 60)
+  ORDER BY due_at
+  LIMIT 100) AS due;
 
 -- Mark
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
@@ -906,6 +928,69 @@ FROM shedlock_tab
 WHERE lock_name IN (?, ?)
   AND locked_by = ?
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
+
+-- TendFlow, rows
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.state = 2
+  AND n.kind = 0
+  AND n.counted <> 0;
+SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10) THEN 1 ELSE 0 END AS over_now
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.state = 2
+  AND n.kind = 0
+ORDER BY n.id;
+SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+FROM async_job_node_tab FORCE INDEX (PRIMARY)
+WHERE id IN (393216,393217,393218)
+ORDER BY id
+FOR UPDATE;
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id = 3
+  AND state = 3
+FOR UPDATE;
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (7)
+  AND job_status IN (2, 5)
+ORDER BY id
+FOR UPDATE;
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (7)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+  AND term = 0
+ORDER BY id
+FOR UPDATE;
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+ORDER BY id
+FOR UPDATE;
+SELECT n.id, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(NULL, ''), COALESCE(n.job_id, 0), n.born, n.counted, COALESCE(n.result, ''), COALESCE(n.problem, ''), n.kind, n.undo_job IS NOT NULL, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END, COALESCE(j.job_type, 0), CASE WHEN j.term <> 0 THEN 1 ELSE 0 END, CASE WHEN j.start_time > UNIX_TIMESTAMP() THEN 1 ELSE 0 END
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+ORDER BY n.id;
+SELECT n.name, n.undo_job
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY)
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.kind = 0
+  AND n.name IN (?); -- with "pay"
+SELECT id, state, nodes
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id IN (3)
+ORDER BY id
+FOR UPDATE;
 
 -- Unlocked
 SELECT id

@@ -170,7 +170,12 @@ CREATE TABLE IF NOT EXISTS async_job_flow_tab (
   state      smallint NOT NULL DEFAULT 0,
   nodes      int NOT NULL,
   created_at bigint NOT NULL,
-  ended_at   bigint DEFAULT NULL
+  ended_at   bigint DEFAULT NULL,
+  alarms     int NOT NULL DEFAULT 0,
+  undo_nodes int NOT NULL DEFAULT 0,
+  undo_after bigint DEFAULT NULL,
+  deadline   bigint DEFAULT NULL,
+  due_at     bigint DEFAULT NULL
 );
 
 CREATE UNIQUE INDEX IF NOT EXISTS async_job_flow_open ON async_job_flow_tab (kind, open_key) WHERE open_key IS NOT NULL;
@@ -178,6 +183,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS async_job_flow_open ON async_job_flow_tab (kin
 CREATE INDEX IF NOT EXISTS async_job_flow_state ON async_job_flow_tab (state, ended_at);
 
 CREATE INDEX IF NOT EXISTS async_job_flow_key ON async_job_flow_tab (flow_key) WHERE flow_key IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS async_job_flow_due ON async_job_flow_tab (state, due_at);
 
 CREATE TABLE IF NOT EXISTS async_job_node_tab (
   id        integer PRIMARY KEY,
@@ -191,7 +198,9 @@ CREATE TABLE IF NOT EXISTS async_job_node_tab (
   born      bigint NOT NULL DEFAULT 0,
   counted   smallint NOT NULL DEFAULT 0,
   result    varchar(1024) DEFAULT NULL,
-  problem   varchar(1024) DEFAULT NULL
+  problem   varchar(1024) DEFAULT NULL,
+  kind      smallint NOT NULL DEFAULT 0,
+  undo_job  text DEFAULT NULL
 );
 
 CREATE INDEX IF NOT EXISTS async_job_node_state ON async_job_node_tab (state, job_id);

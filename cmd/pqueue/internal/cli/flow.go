@@ -31,8 +31,8 @@ func (a *app) flowList() *cobra.Command {
 		Short: "List flows, the newest first",
 		Long: `List flows, the newest first, with how many of their jobs have succeeded. The terms must all hold:
 
-  state:stuck                        open, and cannot go on without somebody's help
-  state:open,done,cancelled          in one of these states
+  state:stuck                        open or being undone, and cannot go on without somebody's help
+  state:open,done,cancelled          in one of these states; there are stopping, undoing and undone, too
   kind:order                         of this kind
   key:4711                           with this key
 
@@ -138,6 +138,7 @@ type flow struct {
 	Total   int       `json:"total"`
 	Created *string   `json:"created"`
 	Ended   *string   `json:"ended"`
+	Until   *string   `json:"deadline,omitempty"`
 	Jobs    []flowJob `json:"jobs,omitempty"`
 }
 
@@ -155,10 +156,10 @@ type flowJob struct {
 
 func flowJSON(f *queue_job.FlowInfo) *flow {
 	whole := &flow{Id: strconv.FormatUint(f.Id, 10), Kind: f.Kind, Key: f.Key, State: f.State.String(), Stuck: f.Stuck, Done: f.Done, Total: f.Total,
-		Created: stamp(f.Created), Ended: stamp(f.Ended)}
-	waits := faces.WaitsFor(f)
-	for i := range f.Jobs {
-		j := &f.Jobs[i]
+		Created: stamp(f.Created), Ended: stamp(f.Ended), Until: stamp(f.Deadline)}
+	waits, all := faces.WaitsFor(f), f.All()
+	for i := range all {
+		j := &all[i]
 		part := flowJob{Name: j.Name, State: j.State(), Type: j.JobType, WaitsFor: waits[j.Name], Before: j.Followers, Result: j.Result, Problem: j.Problem}
 		if j.JobId > 0 {
 			part.Job = strconv.FormatUint(j.JobId, 10)
@@ -207,7 +208,7 @@ func (a *app) flowGet() *cobra.Command {
 		Use:   "get <id>",
 		Short: "Show a flow and its jobs",
 		Long: `Show a flow and its jobs, each behind those that it comes after. The state of a job is as in pqueue job list. If there is no row: "to come",
-it waits for others; "ready", it is about to be added; "refused", the database would not have it; "called off", the flow was cancelled
+it waits for others; "on failure", it is added if something goes wrong; "awaits signal", somebody has to send one; "ready", it is about to be added; "refused", the database would not have it; "called off", the flow was cancelled
 before; "deleted", somebody has deleted the row before the job had succeeded.`,
 		Example: "  pqueue flow get 12\n  pqueue flow get 12 -o json | jq -r '.jobs[] | select(.state==\"failed\").job'",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.flowsToComplete),
@@ -238,14 +239,17 @@ func showFlow(to io.Writer, f *queue_job.FlowInfo) error {
 	line("done", fmt.Sprintf("%d of %s", f.Done, words.Count(f.Total, "job")))
 	line("created", clock(f.Created))
 	line("ended", clock(f.Ended))
+	if !f.Deadline.IsZero() {
+		line("deadline", clock(f.Deadline))
+	}
 	if err := out.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(to)
 	fmt.Fprintln(out, "NAME\tSTATE\tJOB\tTYPE\tWAITS FOR\tRESULT")
-	waits := faces.WaitsFor(f)
-	for i := range f.Jobs {
-		j := &f.Jobs[i]
+	waits, all := faces.WaitsFor(f), f.All()
+	for i := range all {
+		j := &all[i]
 		job, jobType, result := "", "", legible(j.Result)
 		if j.JobId > 0 {
 			job = strconv.FormatUint(j.JobId, 10)
@@ -369,7 +373,7 @@ func (a *app) changeFlow(c flowChange) *cobra.Command {
 				return err
 			}
 			which := *f
-			which.Jobs = slices.DeleteFunc(slices.Clone(f.Jobs), func(j queue_job.FlowJobInfo) bool { return !c.concerns(&j) })
+			which.Jobs = slices.DeleteFunc(slices.Clone(faces.FlowChanged(f, c.verb == "retry")), func(j queue_job.FlowJobInfo) bool { return !c.concerns(&j) })
 			switch n := words.Count(len(which.Jobs), "job"); {
 			case dryRun && a.output == "table":
 				a.sayf("would %s %s of flow %d", c.verb, n, id)

@@ -287,6 +287,9 @@ func (a *app) retried(r queue_job.Retried, err error) (int, error) {
 	if len(r.Taken) > 0 {
 		a.sayf("not run again, because another job has their unique key by now: %v", r.Taken)
 	}
+	if len(r.Undone) > 0 {
+		a.sayf("not run again, because their flow is being undone, or was: %v", r.Undone)
+	}
 	return r.Jobs, err
 }
 
