@@ -139,6 +139,8 @@ func WithMaxWorkers(n int) Option {
 // there; a time of a schedule that had its job gets no second one. If several services work the same types, give all of them the same
 // times.
 //
+// Flows that have ended go, too, with what they know of their jobs. Those that are open stay, and those that are being undone.
+//
 // If a time is zero, its rows are never deleted; the log says once a day how many there are. [New] refuses other times below a second.
 func WithRetention(times queue_job.Retention) Option {
 	return func(r *Runner) { r.options.Retention = times }

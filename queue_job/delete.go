@@ -17,9 +17,9 @@ import (
 // [github.com/create-info/persistent-queue.WithRetention]. Each time begins when the job came to its end. Zero keeps the rows for
 // ever; another time is at least a second.
 type Retention struct {
-	Done      time.Duration // jobs that succeeded
-	Cancelled time.Duration
-	Failed    time.Duration
+	Done      time.Duration // jobs that succeeded, and flows that are done
+	Cancelled time.Duration // and flows that were
+	Failed    time.Duration // and flows that were undone
 }
 
 // times are the fields by their names.

@@ -24,7 +24,8 @@ type Tables struct {
 	Layouts    cluster.Layouts        // of the types that are divided into shards
 	Schedules  upkeep.Schedules       // asked for types that have a schedule
 	Timetable  upkeep.Timetable       // nil: nobody adds the jobs of schedules that are rows
-	Flows      flow.Tables            // nil: nobody counts the ends of jobs of flows
+	Flows      flow.Tables            // nil: nobody counts the ends of jobs of flows …
+	OldFlows   upkeep.OldFlows        // … and nobody deletes flows
 	Registry   upkeep.Registry        // nil: nobody tells what the types are called and how they are run
 	Lines      upkeep.Lines           // nil: nobody tells what waits in memory
 	History    upkeep.History         // nil: nobody writes down what has run, and who had the leases
@@ -71,11 +72,12 @@ func Open(ctx context.Context, cfg queue_job.Config) (Tables, error) {
 	}
 	engine, handlers, release := jobs.Relieved()
 	var flows flow.Tables
+	var old upkeep.OldFlows
 	if engine.CanTransact() {
-		flows = engine
+		flows, old = engine, jobs
 	}
 	return Tables{
-		Flows: flows,
+		Flows: flows, OldFlows: old,
 		// Handlers do not hold these up, however many connections they have.
 		Jobs: engine, RestRuns: engine, Schedules: engine, Timetable: engine, Registry: engine, Lines: engine, Unrun: engine, Dormancy: engine,
 		Layouts: engine, Run: handlers, Leases: leases, Beats: beats,

@@ -69,6 +69,9 @@ func (d *database) upkeep() (tasks []*upkeep.Task) {
 	if d.tables.Deletes != nil {
 		tasks = append(tasks, upkeep.Pruner(b, d.tables.Deletes, d.options.Retention, d.options.Archive))
 	}
+	if d.tables.OldFlows != nil {
+		tasks = append(tasks, upkeep.FlowPruner(b, d.tables.OldFlows, d.options.Retention))
+	}
 	if d.tables.Unrun != nil {
 		tasks = append(tasks, upkeep.Orphans(b, d.tables.Unrun, d.tables.Registry))
 	}
