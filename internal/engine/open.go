@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/cluster"
@@ -39,6 +40,8 @@ func openDatabase(ctx context.Context, tables Tables, configs []queue_job.Config
 	if tables.Flows != nil {
 		d.flows = flow.New(tables.Flows, is.Errlog)
 		is.OnFlow = d.flows.Ended
+	} else {
+		is.OnFlow = d.warnOfFlows()
 	}
 	if tables.Advise != nil {
 		tables.Advise(func(err error) { p.Log.Error(d.about, err.Error()) })
@@ -187,4 +190,15 @@ func unheeded(ctx context.Context, deaf []*pipeline.Line) error {
 	}
 	return fmt.Errorf("stop: %w: %s, %s; those jobs will run again elsewhere", context.Cause(ctx),
 		ground.Plural(running, "handler still runs", "handlers still run"), ground.Plural(unwritten, "outcome is not written", "outcomes are not written"))
+}
+
+// warnOfFlows says once, when the first job of a flow has ended here, that this instance does not count it.
+func (d *database) warnOfFlows() func(nodes ...uint64) {
+	var once sync.Once
+	return func(...uint64) {
+		once.Do(func() {
+			d.shared.Log.Warn(d.about, "jobs of flows run here, but what comes after them is not added by this instance, since its handle begins no "+
+				"transactions: give the Runner a *sql.DB, or run another instance, of any types, that has one")
+		})
+	}
 }
