@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Flows is a [prometheus.Collector] of the flows that have not ended, by kind. Only the tables know how they stand, so a scrape sends a statement, unless
-// one was sent within the last ten seconds; it reads these flows, and their jobs that are there and have not succeeded. Register it in one
+// Flows is a [prometheus.Collector] of the flows that have not ended, by kind. Only the tables know how they stand, so a scrape sends a statement,
+// unless one was sent within the last ten seconds; it reads these flows, and their jobs that are there and have not succeeded. Register it in one
 // process, or in some:
 //
 //	prometheus.MustRegister(metrics.NewFlows(jobs, db))
@@ -33,8 +33,8 @@ const (
 func NewFlows(jobs *queue_job.Jobs, ex queue_job.Executor) *Flows { return &Flows{jobs: jobs, ex: ex} }
 
 var openFlows = prometheus.NewDesc(prefix+"flows",
-	"Flows that have not ended, by kind and state: moving, if a job waits for its turn or runs, or a signal is waited for; stuck, if the flow cannot go on "+
-		"by itself; undoing, if it is being undone, or about to be. Of metrics.NewFlows only. "+
+	"Flows that have not ended, by kind and state: moving, if a job waits for its turn or runs, or a signal is waited for; stuck, if the flow cannot "+
+		"go on by itself; undoing, if it is being undone, or about to be. Of metrics.NewFlows only. "+
 		"If several processes tell it, they tell the same: take max, not sum.", []string{"kind", "state"}, nil)
 
 // Describe is part of [prometheus.Collector].

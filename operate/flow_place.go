@@ -18,7 +18,8 @@ func (f *facts) tellFlow(r *Reason) {
 		key = fmt.Sprintf(", key %q", f.flow.Key)
 	}
 	undoes := store.Undoes(f.node.Kind)
-	r.Text += fmt.Sprintf(" It %s %q in flow %d, which is %v (kind %q%s).", oneOf(undoes, "undoes", "is"), f.node.Name, f.flow.ID, state, f.flow.Kind, key)
+	r.Text += fmt.Sprintf(" It %s %q in flow %d, which is %v (kind %q%s).", oneOf(undoes, "undoes", "is"), f.node.Name, f.flow.ID,
+		state, f.flow.Kind, key)
 	if state == queue_job.FlowStopping {
 		r.Text += " No other job of it is added any more, and a retry of this one does nothing."
 	}

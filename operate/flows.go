@@ -248,9 +248,11 @@ func oneOrMany(n int, one, many string) string {
 func (f *flowFacts) movesOn(j *queue_job.FlowJobInfo) Reason {
 	switch {
 	case j.State() == queue_job.FlowJobAwaits:
-		return Reason{Kind: FlowWaits, Text: fmt.Sprintf("It waits for the signal %q, and nobody has sent it.", j.Name), Remedy: "Whoever decides sends it, with SignalFlow."}
+		return Reason{Kind: FlowWaits, Text: fmt.Sprintf("It waits for the signal %q, and nobody has sent it.", j.Name),
+			Remedy: "Whoever decides sends it, with SignalFlow."}
 	case j.Awaits:
-		return Reason{Kind: FlowToCount, Text: fmt.Sprintf("The signal %q has come. An instance goes on with what comes after it within a second or so.", j.Name)}
+		return Reason{Kind: FlowToCount,
+			Text: fmt.Sprintf("The signal %q has come. An instance goes on with what comes after it within a second or so.", j.Name)}
 	case j.ToCount:
 		return Reason{Kind: FlowToCount, Job: j.JobId, Text: fmt.Sprintf("%q is %s, and nobody has counted that yet. An instance does so within a second "+
 			"or so, or within ten seconds if the job was cancelled or has failed in a process that died.", j.Name, j.State()),

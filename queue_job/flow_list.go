@@ -208,8 +208,8 @@ func (j *Jobs) Flows(ctx context.Context, ex Executor, filter FlowFilter) ([]Flo
 		var stand []store.FlowStands
 		stand, err = st.FlowsStand(ctx, some)
 		for _, s := range stand {
-			state := at[s.Flow].State
-			at[s.Flow].Done, at[s.Flow].Stuck = s.Done, (state == FlowOpen || state == FlowUndoing) && s.Moves == 0
+			f := at[s.Flow]
+			f.Done, f.Stuck = s.Done, (f.State == FlowOpen || f.State == FlowUndoing) && FlowState(s.State) == f.State && s.Moves == 0
 		}
 	}
 	if err != nil {
@@ -278,8 +278,8 @@ func flowJobOf(f *store.Flow, n *store.Node, nodes []store.Node) FlowJobInfo {
 		info.Gone = true
 	case has:
 		info.Status = JobStatus(n.Status)
-		info.ToCount = n.State == store.NodeBorn && (info.Status == JobStatusSuccess || isGivenUp(n.Status) && n.Counted == 0 && (len(n.Enders) > 0 ||
-			f.State == store.FlowOpen && f.UndoAfter == 0 && n.Kind == store.NodeForward)) // which has it be undone
+		info.ToCount = n.State == store.NodeBorn && (info.Status == JobStatusSuccess || isGivenUp(n.Status) && n.Counted == 0 && len(n.Enders) > 0) ||
+			isGivenUp(n.Status) && f.State == store.FlowOpen && f.UndoAfter == 0 && n.Kind == store.NodeForward // which has it be undone
 	}
 	if !info.Status.Pending() {
 		info.InFlight = false

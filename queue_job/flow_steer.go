@@ -102,7 +102,8 @@ func (j *Jobs) Flow(ctx context.Context, ex Executor, id uint64) (*FlowInfo, err
 			info.Jobs[i].Undo = &FlowUndoInfo{true, flowJobOf(f, n, nodes)}
 		}
 	}
-	info.Stuck = (info.State == FlowOpen || info.State == FlowUndoing) && !moves
+	// It may have gone on between the two reads.
+	info.Stuck = !moves && (info.State == FlowOpen && info.Done < info.Total && len(undone) == 0 || info.State == FlowUndoing)
 	return info, nil
 }
 
@@ -366,9 +367,9 @@ func (j *Job) FlowId() uint64 {
 }
 
 // ResultOf returns the result of an earlier job of the flow that this job is of, by its name in the flow: what its handler has stored with
-// [Job.SetResult] as JSON, or as it stands if T is string, or the value of a signal. It need not be one that this job comes after directly, or that it
-// undoes. If that job has not succeeded, or has set no result, the cause of the error is [ErrNoResult]. The result stays when the row of the job is
-// deleted. Each call is a statement.
+// [Job.SetResult] as JSON, or as it stands if T is string, or the value of a signal. It need not be a job that this one comes after directly, or that
+// it undoes. If that job has not succeeded, or has set no result, the cause of the error is [ErrNoResult]. The result stays when the row of the job
+// is deleted. Each call is a statement.
 func ResultOf[T any](ctx context.Context, job *Job, name string) (value T, err error) {
 	text, err := job.resultOf(ctx, name)
 	if s, is := any(&value).(*string); is {

@@ -108,6 +108,41 @@ func TestACancelledJobOfAFlowIsFollowedByWhatTidiesUp(t *testing.T) {
 	}
 }
 
+func TestAFlowIsUndoneByTheClockOfTheTest(t *testing.T) {
+	var ran []string
+	fails := map[string]bool{"ship": true, "undo pay": true}
+	q := queuetest.New(t, orderParts(&ran, fails))
+	part := func(name string) queue_job.AddModelJob { return queue_job.AddModelJob{JobType: 1, JobParams: name} }
+	f := queue_job.NewFlow("order").OnFailure(queue_job.UndoAfter(time.Hour))
+	f.Job("pay", part("pay")).Undo(part("undo pay"))
+	f.Job("pack", part("pack")).After("pay").Undo(part("undo pack"))
+	f.Job("ship", part("ship")).After("pack")
+	added, err := q.Jobs.AddFlow(t.Context(), q.DB, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := func(state queue_job.FlowState, stuck bool, did ...string) {
+		t.Helper()
+		q.RunDue()
+		info, err := q.Jobs.Flow(t.Context(), q.DB, added.Id)
+		if err != nil || info.State != state || info.Stuck != stuck || !slices.Equal(ran, did) {
+			t.Fatalf("%v, stuck: %v, %q, %v", info.State, info.Stuck, ran, err)
+		}
+	}
+	stands(queue_job.FlowOpen, true, "pay", "pack", "ship")
+	q.Advance(59 * time.Minute)
+	stands(queue_job.FlowOpen, true, "pay", "pack", "ship")
+	q.Advance(2 * time.Minute)
+	stands(queue_job.FlowStopping, false, "pay", "pack", "ship")
+	q.Advance(10 * time.Second)
+	stands(queue_job.FlowUndoing, true, "pay", "pack", "ship", "undo pack", "undo pay")
+	fails["undo pay"] = false
+	if n, err := q.Jobs.RetryFlow(t.Context(), q.DB, added.Id); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	stands(queue_job.FlowUndone, false, "pay", "pack", "ship", "undo pack", "undo pay", "undo pay")
+}
+
 // The parts of a flow run in their order, and the next one is there as soon as those before it are done.
 func ExampleQueue_RunDue_flow() {
 	t, done := newT() // in a test, t is the test's

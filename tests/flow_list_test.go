@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/internal/record"
 	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/operate"
@@ -76,7 +77,7 @@ func TestFlowsAreListedByStateKindAndKeyTheNewestFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if counts, err := st.CountFlows(t.Context()); err != nil || fmt.Sprint(counts) != "[{order 2 1} {refund 2 2}]" {
+		if counts, err := st.CountFlows(t.Context()); err != nil || fmt.Sprint(counts) != "[{order 2 1 0} {refund 2 2 0}]" {
 			t.Errorf("%v, %v", counts, err)
 		}
 	})
@@ -188,6 +189,73 @@ func TestWhoCancelsAndRetriesAFlowIsNoted(t *testing.T) {
 		}
 		if err != nil || fmt.Sprint(said) != "[retry flow retry cancel cancel flow]" {
 			t.Errorf("%q, %v", said, err)
+		}
+	})
+}
+
+func TestAFlowThatIsUndoneIsListedAndExplainedAndNoneThatWaitsForASignalIsStuck(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		var ran parts
+		ran.fail("undo b", true)
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handle})
+		f := queue_job.NewFlow("order")
+		f.Job("a", part("a")).Undo(part("undo a"))
+		f.Job("b", part("b")).After("a").Undo(part("undo b"))
+		f.Await("approved").After("b")
+		id := addFlow(t, jobs, d.DB, f)
+		explained := func(want ...string) {
+			t.Helper()
+			e, err := operate.ExplainFlow(t.Context(), jobs, d.DB, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range want {
+				if !slices.ContainsFunc(e.Reasons, func(r operate.Reason) bool { return strings.Contains(r.Text, text) }) {
+					t.Errorf("no %q in %+v", text, e.Reasons)
+				}
+			}
+		}
+		listed := func(filter queue_job.FlowFilter, want bool) {
+			t.Helper()
+			flows, err := jobs.Flows(t.Context(), d.DB, filter)
+			if err != nil || (len(flows) == 1) != want {
+				t.Fatalf("%+v, %v", flows, err)
+			}
+			whole := theFlow(t, jobs, d.DB, id)
+			if whole.Jobs = nil; want && fmt.Sprint(flows[0].Id, flows[0].State, flows[0].Stuck, flows[0].Done, flows[0].Total) !=
+				fmt.Sprint(id, whole.State, whole.Stuck, whole.Done, whole.Total) {
+				t.Errorf("%+v in the list, and %+v by itself", flows[0], whole)
+			}
+		}
+		counted := func(want store.FlowCount) {
+			t.Helper()
+			counts, err := operate.OpenFlows(t.Context(), jobs, d.DB)
+			if err != nil || len(counts) != 1 || store.FlowCount(counts[0]) != want {
+				t.Errorf("%+v, %v", counts, err)
+			}
+		}
+		awaitNumber(t, d.DB, 2, "SELECT COUNT(*) FROM async_job_node_tab WHERE state = 3")
+		explained("It goes on.", `It waits for the signal "approved"`)
+		listed(queue_job.FlowFilter{Stuck: true}, false)
+		listed(queue_job.FlowFilter{States: []queue_job.FlowState{queue_job.FlowOpen}}, true)
+		counted(store.FlowCount{Kind: "order", Open: 1})
+		undoes(t, jobs, d.DB, id, true)
+		await(t, func() string { return "the flow is not stuck" }, func() bool { return theFlow(t, jobs, d.DB, id).Stuck })
+		explained("It is stuck while it is undone", `"undo of b" is failed. Run 1: no luck (failed). Before it has succeeded, this is not added: "undo of a".`)
+		listed(queue_job.FlowFilter{Stuck: true}, true)
+		counted(store.FlowCount{Kind: "order", Open: 1, Stuck: 1})
+		ran.fail("undo b", false)
+		changed(t, 1)(jobs.RetryFlow(t.Context(), d.DB, id))
+		awaitNumber(t, d.DB, 1, flowsUndone)
+		explained("It is undone")
+		listed(queue_job.FlowFilter{States: []queue_job.FlowState{queue_job.FlowUndone}}, true)
+		if d.Name == "SQLite" {
+			b := browse(t, console.Handler(jobs))
+			b.has(fmt.Sprint("/flows/", id), "undo of a", "undo of b", "undone", "2 of 3 jobs")
+			b.has("/flows?state=undone", fmt.Sprintf("flows/%d", id))
 		}
 	})
 }

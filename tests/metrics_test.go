@@ -159,7 +159,10 @@ func TestOpenAndStuckFlowsAreMetricsByKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := metrics.NewFlows(jobs, d.DB)
-		want := "map[flows{order moving}:2 flows{order stuck}:1 flows{refund moving}:1 flows{refund stuck}:1]"
+		if _, err := jobs.UndoFlow(t.Context(), d.DB, addFlow(t, jobs, d.DB, chainOf("refund", "undone"))); err != nil {
+			t.Fatal(err)
+		}
+		want := "map[flows{order moving}:2 flows{order stuck}:1 flows{order undoing}:0 flows{refund moving}:1 flows{refund stuck}:1 flows{refund undoing}:1]"
 		if values := scrape(t, f); fmt.Sprint(values) != want {
 			t.Errorf("%v, want %s", values, want)
 		}

@@ -84,7 +84,8 @@ func (s *Store) moving() string {
 
 // awaits is the condition that an open flow waits for a signal.
 func (s *Store) awaits(flow string) string {
-	return fmt.Sprintf("(%[1]sstate = %[2]d AND EXISTS (SELECT 1 FROM %[3]s AS n WHERE n.id >= %[1]sid * %[4]d AND n.id < (%[1]sid + 1) * %[4]d AND %[5]s))",
+	return fmt.Sprintf("(%[1]sstate = %[2]d AND EXISTS (SELECT 1 FROM %[3]s AS n "+
+		"WHERE n.id >= %[1]sid * %[4]d AND n.id < (%[1]sid + 1) * %[4]d AND %[5]s))",
 		flow, FlowOpen, s.Tables.Nodes, nodesPerFlow, awaitsOnly)
 }
 
@@ -94,6 +95,7 @@ func (s *Store) flowOf() string { return fmt.Sprintf("n.id %s %d", s.Quotient, n
 // FlowStands is how far a flow has come.
 type FlowStands struct {
 	Flow  uint64
+	State int16
 	Done  int // jobs that have succeeded
 	Moves int // nodes that go on by themselves
 }
@@ -104,9 +106,10 @@ func (s *Store) FlowsStand(ctx context.Context, flows []uint64) ([]FlowStands, e
 	for _, flow := range conn.Evened(args, flows) {
 		spans = append(spans, s.spanOf(args, flow))
 	}
-	list, err := conn.Read(ctx, s, conn.Each(func(f *FlowStands) []any { return []any{&f.Flow, &f.Done, &f.Moves} }),
-		fmt.Sprintf("SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (%d, %d) AND (n.state = %d OR n.state = %d AND j.job_status = 1) THEN 1 ELSE 0 END), "+
-			"SUM(CASE WHEN %s THEN 1 ELSE 0 END) FROM %s AS n %s JOIN %s AS f ON f.id = %s LEFT JOIN %s AS j %[7]s ON %[11]s WHERE %s GROUP BY f.id",
+	list, err := conn.Read(ctx, s, conn.Each(func(f *FlowStands) []any { return []any{&f.Flow, &f.State, &f.Done, &f.Moves} }),
+		fmt.Sprintf("SELECT f.id AS flow, f.state, "+
+			"SUM(CASE WHEN n.kind IN (%d, %d) AND (n.state = %d OR n.state = %d AND j.job_status = 1) THEN 1 ELSE 0 END), "+
+			"SUM(CASE WHEN %s THEN 1 ELSE 0 END) FROM %s AS n %s JOIN %s AS f ON f.id = %s LEFT JOIN %s AS j %[7]s ON %[11]s WHERE %s GROUP BY f.id, f.state",
 			NodeForward, NodeAwait, NodeDone, NodeBorn, moves(), s.Tables.Nodes, s.ByPrimary, s.Tables.Flows, s.flowOf(), s.Tables.Jobs, itsJob,
 			"("+strings.Join(spans, " OR ")+")"), args.List...)
 	return list, conn.Wrap("read how flows stand", err)
@@ -122,7 +125,8 @@ type FlowCount struct {
 // those that seem stuck.
 func (s *Store) CountFlows(ctx context.Context) ([]FlowCount, error) {
 	list, err := conn.Read(ctx, s, conn.Each(func(f *FlowCount) []any { return []any{&f.Kind, &f.Open, &f.Stuck, &f.Undoing} }),
-		fmt.Sprintf("SELECT kind, COUNT(*), SUM(CASE WHEN stuck = 1 THEN 1 ELSE 0 END), SUM(CASE WHEN state <> %[1]d AND stuck = 0 THEN 1 ELSE 0 END) FROM "+
+		fmt.Sprintf("SELECT kind, COUNT(*), SUM(CASE WHEN stuck = 1 THEN 1 ELSE 0 END), "+
+			"SUM(CASE WHEN state <> %[1]d AND stuck = 0 THEN 1 ELSE 0 END) FROM "+
 			"(SELECT f.kind, f.state, CASE WHEN m.flow IS NULL AND f.state <> %[2]d AND NOT %[3]s THEN 1 ELSE 0 END AS stuck FROM %[4]s AS f "+
 			"LEFT JOIN (%[5]s) AS m ON m.flow = f.id WHERE %[6]s) AS stands GROUP BY kind ORDER BY kind", FlowOpen, FlowStopping, s.awaits("f."),
 			s.Tables.Flows, s.moving(), notEnded("f.", FlowOpen, FlowStopping, FlowUndoing)))
@@ -142,8 +146,8 @@ func (s *Store) NodeInFlow(ctx context.Context, node uint64) (*Node, *Flow, erro
 			&r.Node.Kind,
 			&r.Flow.ID, &r.Flow.Kind, &r.Key, &r.Flow.State, &r.Nodes, &r.Created, &r.Ended}
 	}), fmt.Sprintf("SELECT n.id AS node, n.name, n.state, n.waits, COALESCE(n.followers, ''), COALESCE(n.enders, ''), COALESCE(n.job_id, 0), n.born, "+
-		"n.kind AS node_kind, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0) FROM %s AS n JOIN %s AS f ON f.id = %s "+
-		"WHERE n.id = %s", s.Tables.Nodes, s.Tables.Flows, args.ID(FlowOf(node)), args.ID(node)), args.List...)
+		"n.kind AS node_kind, f.id, f.kind, COALESCE(f.flow_key, ''), f.state, f.nodes, f.created_at, COALESCE(f.ended_at, 0) "+
+		"FROM %s AS n JOIN %s AS f ON f.id = %s WHERE n.id = %s", s.Tables.Nodes, s.Tables.Flows, args.ID(FlowOf(node)), args.ID(node)), args.List...)
 	if err != nil || len(rows) == 0 {
 		return nil, nil, conn.Wrap("read a job of a flow", err)
 	}

@@ -1001,7 +1001,7 @@ ORDER BY id DESC
 LIMIT 100;
 
 -- FlowsStand
-SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (0, 3)
+SELECT f.id AS flow, f.state, SUM(CASE WHEN n.kind IN (0, 3)
     AND (n.state = 3 OR n.state = 2
       AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (f.state = 0
       AND n.kind IN (0, 3) OR f.state = 4
@@ -1019,7 +1019,7 @@ FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_flow_tab AS f 
 WHERE (n.id >= 131072
     AND n.id < 262144 OR n.id >= 262144
     AND n.id < 393216)
-GROUP BY f.id;
+GROUP BY f.id, f.state;
 
 -- ForgetSteps
 /*M!

@@ -975,7 +975,7 @@ ORDER BY id DESC
 LIMIT $1; -- with 100
 
 -- FlowsStand
-SELECT f.id AS flow, SUM(CASE WHEN n.kind IN (0, 3)
+SELECT f.id AS flow, f.state, SUM(CASE WHEN n.kind IN (0, 3)
     AND (n.state = 3 OR n.state = 2
       AND j.job_status = 1) THEN 1 ELSE 0 END), SUM(CASE WHEN (f.state = 0
       AND n.kind IN (0, 3) OR f.state = 4
@@ -993,7 +993,7 @@ FROM async_job_node_tab AS n  JOIN async_job_flow_tab AS f ON f.id = n.id / 1310
 WHERE (n.id >= $1
     AND n.id < $2 OR n.id >= $3
     AND n.id < $4)
-GROUP BY f.id; -- with 20000, 40000, 40000, 60000
+GROUP BY f.id, f.state; -- with 20000, 40000, 40000, 60000
 
 -- ForgetSteps
 DELETE

@@ -184,7 +184,7 @@ CREATE INDEX IF NOT EXISTS async_job_flow_state ON async_job_flow_tab (state, en
 
 CREATE INDEX IF NOT EXISTS async_job_flow_key ON async_job_flow_tab (flow_key) WHERE flow_key IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS async_job_flow_due ON async_job_flow_tab (state, due_at);
+CREATE INDEX IF NOT EXISTS async_job_flow_due ON async_job_flow_tab (state, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS async_job_node_tab (
   id        integer PRIMARY KEY,

@@ -208,7 +208,8 @@ func (a *app) flowGet() *cobra.Command {
 		Use:   "get <id>",
 		Short: "Show a flow and its jobs",
 		Long: `Show a flow and its jobs, each behind those that it comes after. The state of a job is as in pqueue job list. If there is no row: "to come",
-it waits for others; "on failure", it is added if something goes wrong; "awaits signal", somebody has to send one; "ready", it is about to be added; "refused", the database would not have it; "called off", the flow was cancelled
+it waits for others; "on failure", it is added if something goes wrong; "awaits signal", somebody has to send one;
+"ready", it is about to be added; "refused", the database would not have it; "called off", the flow was cancelled
 before; "deleted", somebody has deleted the row before the job had succeeded.`,
 		Example: "  pqueue flow get 12\n  pqueue flow get 12 -o json | jq -r '.jobs[] | select(.state==\"failed\").job'",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completed(a.flowsToComplete),
@@ -373,7 +374,8 @@ func (a *app) changeFlow(c flowChange) *cobra.Command {
 				return err
 			}
 			which := *f
-			which.Jobs = slices.DeleteFunc(slices.Clone(faces.FlowChanged(f, c.verb == "retry")), func(j queue_job.FlowJobInfo) bool { return !c.concerns(&j) })
+			which.Jobs = slices.DeleteFunc(slices.Clone(faces.FlowChanged(f, c.verb == "retry")),
+				func(j queue_job.FlowJobInfo) bool { return !c.concerns(&j) })
 			switch n := words.Count(len(which.Jobs), "job"); {
 			case dryRun && a.output == "table":
 				a.sayf("would %s %s of flow %d", c.verb, n, id)
