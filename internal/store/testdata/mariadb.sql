@@ -210,7 +210,7 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -221,7 +221,7 @@ FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 SELECT id, COALESCE(followers, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217);
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218)
 ORDER BY id
@@ -238,7 +238,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -476,7 +476,7 @@ FROM (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS 
 FOR UPDATE;
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
@@ -1767,7 +1767,7 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
   AND (state IN (1, 2, 4, 5) OR kind = 1)
@@ -2278,7 +2278,7 @@ FROM (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_
     AND n.kind = 0
   ORDER BY n.id) AS latest
 FOR UPDATE;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
 ORDER BY id

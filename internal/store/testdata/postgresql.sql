@@ -192,7 +192,7 @@ ORDER BY job_id, attempt, term; -- with "{1,2}"
 
 -- BearNodes
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -203,7 +203,7 @@ FOR UPDATE SKIP LOCKED; -- with "{393217}"
 SELECT id, COALESCE(followers, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
@@ -222,7 +222,7 @@ ORDER BY n
 RETURNING id; -- with 1700000000, "{\"{}\"}", "{7}", "{0}", "{0}", "{0}", "{\"\"}", "{-2}", "{\"\"}", "{\"\"}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND state = 1
@@ -474,7 +474,7 @@ FROM latest
 FOR UPDATE; -- with "{393217,393218}"
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
@@ -1749,7 +1749,7 @@ WHERE job_type = 7
   AND name = $2; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
   AND (state IN (1, 2, 4, 5) OR kind = 1)
@@ -2293,7 +2293,7 @@ WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALE
 FROM latest
 FOR UPDATE; -- with 60000, 80000
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id

@@ -150,7 +150,7 @@ WHERE job_id IN (1,2)
 ORDER BY job_id, attempt, term;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
@@ -160,7 +160,7 @@ ORDER BY id;
 SELECT id, COALESCE(followers, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393218
 ORDER BY id;
@@ -176,7 +176,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217
   AND state = 1
@@ -399,7 +399,7 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= unixepoch() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393219
 ORDER BY id;
@@ -1618,7 +1618,7 @@ WHERE job_type = 7
   AND name = ?; -- with "letter", "mail"
 
 -- ReopenFlow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
   AND (state IN (1, 2, 4, 5) OR kind = 1)
@@ -2082,7 +2082,7 @@ WHERE n.id >= 393216
   AND n.state = 2
   AND n.kind = 0
 ORDER BY n.id;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
 ORDER BY id;

@@ -120,7 +120,7 @@ FROM async_job_schedule_tab
 LIMIT 1;
 
 -- BearNodes
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -131,7 +131,7 @@ FOR UPDATE;
 SELECT id, COALESCE(followers, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217);
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218)
 ORDER BY id
@@ -149,7 +149,7 @@ INSERT INTO async_job_tab (params, job_type, job_status, start_time, create_time
 VALUES (?, 7, 0, 0, 1700000000, 1700000000); -- with "{}"
 
 -- BearNow
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(spec, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(spec, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217)
   AND state = 1
@@ -265,7 +265,7 @@ WHERE n.id IN (393217,393218)
     AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10));
 
 -- CountEnds, rows
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217,393218,393219)
 ORDER BY id
@@ -946,7 +946,7 @@ WHERE n.id >= 393216
   AND n.state = 2
   AND n.kind = 0
 ORDER BY n.id;
-SELECT id, COALESCE(job_id, 0), state, waits, counted, kind, COALESCE(NULL, '')
+SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
 ORDER BY id
