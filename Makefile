@@ -5,14 +5,14 @@ SHELL := bash
 .SHELLFLAGS := -eo pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all tidb simulate faults many upgrade soak bench pictures micro micro-baseline quickstart tidy release publish snapshot
+.PHONY: help check test test-all tidb simulate faults many upgrade soak bench pictures site micro micro-baseline quickstart tidy release publish snapshot
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.15.1
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The modules that go.work joins to the root's, and the packages of all.
-MODULES := cmd/pqueue cron metrics otelqueue pgxqueue queuetest service examples tests
+MODULES := cmd/pqueue cron metrics otelqueue pgxqueue queuetest service site examples tests
 PACKAGES := ./... $(MODULES:%=./%/...)
 
 # What breaks servers and processes measures time, so it runs on its own and without the race detector.
@@ -48,7 +48,7 @@ check: race ## Without a database: format, vet, staticcheck, the floors, and the
 	go vet $(PACKAGES)
 	go run $(STATICCHECK) $(PACKAGES)
 	go test -count=1 -run '^TestArchitecture' .
-	go test $(RACE) $(IN_BUBBLES) -vet=off -p 3 -short -count=1 -timeout 10m ./cmd/pqueue/... ./... ./service/... ./cron/... ./metrics/... ./otelqueue/... ./pgxqueue/... ./queuetest/...
+	go test $(RACE) $(IN_BUBBLES) -vet=off -p 3 -short -count=1 -timeout 10m ./cmd/pqueue/... ./... ./service/... ./cron/... ./metrics/... ./otelqueue/... ./pgxqueue/... ./queuetest/... ./site/...
 
 # Two commands at a time, for testenv to run: it ends both if it is interrupted. The first gives way to the second. That one says what it
 # does while it does it, and the first in one piece at its end, because lines of two would mix. Parts are joined by &&: in ( ), sh heeds no -e.
@@ -156,6 +156,9 @@ bench: ## Compare with River, asynq and plain SQL, for hours; writes tests/bench
 
 pictures: ## Take the pictures of the console that the documents show, which takes twenty minutes.
 	PQ_TEST_PICTURES=$(CURDIR)/docs/operate/console $(SERVERS) -browser -- go test -count=1 -timeout 45m -run '^TestTheShop' ./tests/browser
+
+site: ## Make the website of the documents, in English and Chinese: site/dist.
+	go run ./site
 
 # The benchmarks beside the hot code, and what they came to when their baseline was committed.
 MICRO := go test -run '^$$' -bench . -benchtime 100ms -count 6 ./internal/pipeline ./internal/store

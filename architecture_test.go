@@ -129,7 +129,7 @@ func TestArchitecture_LeaseIsArithmeticOnly(t *testing.T) {
 }
 
 // modules are the modules in go.work.
-var modules = append(slices.Clone(publicModules), "cmd/pqueue", "examples", "tests")
+var modules = append(slices.Clone(publicModules), "cmd/pqueue", "examples", "site", "tests")
 
 const lineMost, functionMost = 150, 60 // characters; lines
 
