@@ -379,7 +379,7 @@ func (c *console) manyFor(r *http.Request, f queue_job.Filter) (may []Verb) {
 	return slices.DeleteFunc(verbsFor(&f), func(do Verb) bool { return c.allowMany(r, do, f.JobTypes) != nil })
 }
 
-// chosenFor returns what may be done to some of these jobs, of those that a filter selects.
+// chosenFor returns the verbs that may be used on at least one of these jobs, which a filter has selected.
 func (c *console) chosenFor(r *http.Request, f queue_job.Filter, jobs []queue_job.JobInfo) (may []Verb) {
 	return slices.DeleteFunc(verbsFor(&f), func(do Verb) bool {
 		return !slices.ContainsFunc(jobs, func(j queue_job.JobInfo) bool { return c.allow(r, do, j.JobType) == nil })

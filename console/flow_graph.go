@@ -10,7 +10,7 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// graph is a picture of a flow: its jobs in columns, each right of those that it comes after.
+// graph is a picture of a flow: its jobs in columns, each to the right of the jobs that it waits for.
 type graph struct {
 	Width, Height int
 	Jobs          []graphJob
@@ -60,7 +60,7 @@ func graphOf(f *queue_job.FlowInfo) *graph {
 		number[f.Jobs[i].Name], jobs[i] = i, &place{job: i}
 	}
 	lines := 0
-	for i := range f.Jobs { // each stands behind those that it comes after
+	for i := range f.Jobs { // a job stands behind the jobs that it waits for
 		for _, name := range f.Jobs[i].Followers {
 			to := jobs[number[name]]
 			to.column = max(to.column, jobs[i].column+1)

@@ -55,7 +55,7 @@ func (c *console) setTheme(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// within is an address if it is one of the console's, relative to the overview; else, that of the overview.
+// within returns an address of the console, relative to the overview. Any other address becomes that of the overview.
 func within(address string) string {
 	to, err := url.Parse(address)
 	if err != nil || to.Scheme != "" || to.Host != "" || strings.HasPrefix(to.Path, "/") || slices.Contains(strings.Split(to.Path, "/"), "..") {

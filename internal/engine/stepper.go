@@ -189,7 +189,7 @@ func (s *Stepper) lease(ctx context.Context, m *member) *keeper.Lease {
 	return keeper.Unending(ctx, want, s.term)
 }
 
-// MoveFlows counts the ends of jobs of flows, and adds those that wait for nobody any more.
+// MoveFlows counts the ends of jobs of flows, and adds the jobs that wait for no other job any more.
 func (s *Stepper) MoveFlows(ctx context.Context) error {
 	if s.d.flows == nil {
 		return nil

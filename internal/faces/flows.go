@@ -55,7 +55,7 @@ func ChooseFlows(f *queue_job.FlowFilter, words ...string) error {
 	return nil
 }
 
-// FlowChanged are the jobs of a flow that a cancellation or a retry may change: of a flow that is being undone, a retry changes those that undo
+// FlowChanged are the jobs of a flow that a cancellation or a retry may change: if the flow is being undone, a retry changes the jobs that undo
 // others, and nothing else can be done to a flow from the moment that it stops.
 func FlowChanged(f *queue_job.FlowInfo, retry bool) []queue_job.FlowJobInfo {
 	switch f.State {
