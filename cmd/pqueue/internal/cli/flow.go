@@ -207,7 +207,7 @@ func (a *app) flowGet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get <id>",
 		Short: "Show a flow and its jobs",
-		Long: `Show a flow and its jobs. A job stands below the jobs that it waits for. The state of a job is as in pqueue job list. If there is no row: "to come",
+		Long: `Show a flow and its jobs, each below the jobs that it waits for. The state of a job is as in pqueue job list. If there is no row: "to come",
 it waits for others; "on failure", it is added if something goes wrong; "awaits signal", somebody has to send one;
 "ready", it is about to be added; "refused", the database would not have it; "called off", the flow was cancelled
 before; "deleted", somebody has deleted the row before the job had succeeded.`,
