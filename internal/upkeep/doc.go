@@ -13,6 +13,7 @@
 //	                      Stats        what lines have run, who had leases    Lines, LeaseLog async_job_stat_tab, …_lease_log_tab
 //	                      Orphans      jobs that nobody runs                  Held, table     the log
 //	                      Operations   on many jobs                           …_act_tab       async_job_tab, …_act_tab
+//	                      FlowPruner   old flows are deleted                  …_flow_tab      …_flow_tab, …_node_tab
 //	                      Connections  are they closed all the time?          the pool        the log
 //	   one for all:       Rollup       minutes of history become hours        …_stat_tab      …_stat_tab, …_lease_log_tab
 //	                      Timetable    a job for each time of a row           …_schedule_tab  async_job_tab, …_schedule_tab
