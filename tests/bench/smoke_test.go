@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,22 @@ func TestSnapshot_IsComparedWithADrainOfTheSameRound(t *testing.T) {
 	}
 	if f := o.Figures; f[jobsPerSecond] <= 0 || f[ofWithout] != 100*f[jobsPerSecond]/f[withoutReader] {
 		t.Errorf("the figures are %v", f)
+	}
+}
+
+func TestParts_EachWorkloadOfStepsAndFlowsMeasuresAllOfItsFigures(t *testing.T) {
+	for _, w := range slices.Concat(parts, flowWorkloads) {
+		t.Run(w.name, func(t *testing.T) {
+			o, err := (&round{quick: true}).run(t.Context(), w, selected(onSQLite)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, figure := range w.columns {
+				if _, measured := o.Figures[figure]; !measured && figure != serverCPU && figure != serverOfCore { // SQLite has no server
+					t.Errorf("no %s in %v", figure, o.Figures)
+				}
+			}
+		})
 	}
 }
 

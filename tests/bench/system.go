@@ -67,6 +67,7 @@ const (
 	riverKind
 	riverDefaultKind
 	asynqKind
+	dbosKind
 )
 
 // entries is every system, in the order of the tables.
@@ -79,6 +80,7 @@ var entries = []entry{
 	{"bare loop, PostgreSQL", bareKind, openBare(postgreSQL)},
 	{"River, PostgreSQL", riverKind, openRiver(tuned)},
 	{"River as it comes, PostgreSQL", riverDefaultKind, openRiver(asItComes)},
+	{"DBOS, PostgreSQL", dbosKind, openDBOS},
 	{"persistent-queue, SQLite", oursKind, openOurs(sqlite)},
 	{"bare loop, SQLite", bareKind, openBare(sqlite)},
 	{"asynq, Redis", asynqKind, openAsynq},

@@ -30,6 +30,10 @@ var targets = func() (all []target) {
 		{claim: "drain, PostgreSQL, of the bare loop", workload: "drain",
 			system: onPostgreSQL, figure: jobsPerSecond, than: "bare loop, PostgreSQL", atLeast: 0.95},
 		{claim: "drain, PostgreSQL, of River", workload: "drain", system: onPostgreSQL, figure: jobsPerSecond, than: "River, PostgreSQL", atLeast: 1.8},
+		{claim: "jobs of three steps, PostgreSQL, of DBOS", workload: "steps",
+			system: onPostgreSQL, figure: worksPerSecond, than: "DBOS, PostgreSQL", atLeast: 4},
+		{claim: "flows of three jobs, PostgreSQL, of DBOS", workload: "flows",
+			system: onPostgreSQL, figure: worksPerSecond, than: "DBOS, PostgreSQL", atLeast: 6},
 		{claim: "drain, SQLite, of the bare loop", workload: "drain", system: onSQLite, figure: jobsPerSecond, than: "bare loop, SQLite", atLeast: 0.85},
 	}
 	for _, system := range []string{onMariaDB, onMySQL, onPostgreSQL, onSQLite} {
@@ -54,6 +58,13 @@ var targets = func() (all []target) {
 		add(target{claim: "backlog, " + peakMemory, workload: "backlog", figure: peakMemory, atMost: 150})
 		add(target{claim: "idle, 200 types, " + perSecond, workload: "idle-200", figure: perSecond, atMost: 25})
 		add(target{claim: "idle, 200 types, " + clientOfCore, workload: "idle-200", figure: clientOfCore, atMost: 1})
+		add(target{claim: "follow, " + p50, workload: "follow", figure: p50, atMost: 15})
+		add(target{claim: "follow, " + p99, workload: "follow", figure: p99, atMost: 40})
+		add(target{claim: "fan-out, " + ofPlain, workload: "fan-out", figure: ofPlain, atMost: 2.5})
+		add(target{claim: "fan-out, " + joinAfter, workload: "fan-out", figure: joinAfter, atMost: 50})
+		add(target{claim: "fan-out, " + perThousand, workload: "fan-out", figure: perThousand, atMost: 30})
+		add(target{claim: "open flows, " + moreThanWithout, workload: "open-flows", figure: moreThanWithout, atMost: 1})
+		add(target{claim: "open flows, " + heapMore, workload: "open-flows", figure: heapMore, atMost: 50})
 		add(target{claim: "burst of 3,500, " + early, workload: "burst-3500", figure: early, atMost: 0})
 		add(target{claim: "burst of 35,000, " + early, workload: "burst-35000", figure: early, atMost: 0})
 	}

@@ -47,6 +47,8 @@ var workloads = slices.Concat(
 	enqueues,
 	idles,
 	[]workload{retries, snapshot, backlog, memory},
+	parts,
+	flowWorkloads,
 )
 
 // chosen are the workloads that the list names: by the whole name, or by its beginning where there is no such name. An

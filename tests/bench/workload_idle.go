@@ -27,40 +27,42 @@ func idle(types int) workload {
 }
 
 func (r *round) idle(ctx context.Context, types int) error {
-	settle, watch := 5*time.Second, 20*time.Second
-	if r.quick {
-		settle, watch = time.Second, time.Second
-	}
 	stop, handled, err := r.start(ctx, staff{types: types, handle: nothing})
 	if err != nil {
 		return err
 	}
-	measure := func() error {
-		if err := wait(ctx, settle); err != nil {
-			return err
-		}
-		statements, err := r.statements(ctx)
-		if err != nil {
-			return err
-		}
-		client, _, clientKnown := statOf("self")
-		server, serverSeen := r.serverCPU(ctx)
-		began := time.Now()
-		if err := wait(ctx, watch); err != nil {
-			return err
-		}
-		took := time.Since(began).Seconds()
-		clientNow, _, _ := statOf("self")
-		serverNow, serverKnown := r.serverCPU(ctx)
-		statementsNow, err := r.statements(ctx)
-		r.figures[perSecond] = float64(statementsNow-statements) / took
-		if clientKnown {
-			r.figures[clientOfCore] = 100 * (clientNow - client).Seconds() / took
-		}
-		if serverSeen && serverKnown {
-			r.figures[serverOfCore] = 100 * (serverNow - server).Seconds() / took
-		}
+	return errors.Join(r.watchIdle(ctx), stop(), r.verify(ctx, handled, 0, 0))
+}
+
+// watchIdle measures what workers cost that have nothing to do.
+func (r *round) watchIdle(ctx context.Context) error {
+	settle, watch := 5*time.Second, 20*time.Second
+	if r.quick {
+		settle, watch = time.Second, time.Second
+	}
+	if err := wait(ctx, settle); err != nil {
 		return err
 	}
-	return errors.Join(measure(), stop(), r.verify(ctx, handled, 0, 0))
+	statements, err := r.statements(ctx)
+	if err != nil {
+		return err
+	}
+	client, _, clientKnown := statOf("self")
+	server, serverSeen := r.serverCPU(ctx)
+	began := time.Now()
+	if err := wait(ctx, watch); err != nil {
+		return err
+	}
+	took := time.Since(began).Seconds()
+	clientNow, _, _ := statOf("self")
+	serverNow, serverKnown := r.serverCPU(ctx)
+	statementsNow, err := r.statements(ctx)
+	r.figures[perSecond] = float64(statementsNow-statements) / took
+	if clientKnown {
+		r.figures[clientOfCore] = 100 * (clientNow - client).Seconds() / took
+	}
+	if serverSeen && serverKnown {
+		r.figures[serverOfCore] = 100 * (serverNow - server).Seconds() / took
+	}
+	return err
 }
