@@ -58,6 +58,7 @@ type Counter struct {
 	asked time.Time // whether one is
 	after uint64    // the last job of the page that was looked at
 	bad   map[uint64]time.Time
+	ready []uint64  // nodes that are to get their jobs
 	busy  []uint64  // nodes that somebody had locked …
 	again time.Time // … and when to count them again
 	wait  ground.Backoff
@@ -93,6 +94,9 @@ func (c *Counter) Run(ctx context.Context) {
 		if len(c.busy) > 0 {
 			next = earlier(at, c.again)
 		}
+		if len(c.ready) > 0 {
+			next = time.Now()
+		}
 		select {
 		case <-time.After(time.Until(next)):
 		case <-c.came:
@@ -103,6 +107,7 @@ func (c *Counter) Run(ctx context.Context) {
 			defer cancel()
 			ended, _ := c.take()
 			c.count(last, append(ended, c.busy...), true)
+			c.bearAll(last)
 			return
 		}
 		ended, ask := c.take()
@@ -120,6 +125,7 @@ func (c *Counter) Run(ctx context.Context) {
 		if !time.Now().Before(at) {
 			at = time.Now().Add(c.look(ctx))
 		}
+		c.bear(ctx)
 	}
 }
 
@@ -128,9 +134,11 @@ func (c *Counter) Run(ctx context.Context) {
 func (c *Counter) Step(ctx context.Context) error {
 	ended, _ := c.take()
 	c.busy, c.after = c.count(ctx, append(ended, c.busy...), true), 0
+	c.bearAll(ctx)
 	open, err := c.any(ctx)
 	for open && err == nil {
 		err = c.lookAtPage(ctx)
+		c.bearAll(ctx)
 		open = c.after > 0
 	}
 	return err
@@ -191,8 +199,10 @@ func (c *Counter) lookAtPage(ctx context.Context) error {
 	if c.after = look.Last; look.Jobs < pageJobs {
 		c.after = 0
 	}
+	if len(c.ready) == 0 { // else they are known, or come later
+		c.ready = look.Ready
+	}
 	c.count(ctx, look.Ended, false)
-	c.bear(ctx, look.Ready)
 	c.tend(ctx, look.Due)
 	return nil
 }
@@ -239,7 +249,7 @@ func (c *Counter) countSome(ctx context.Context, nodes []uint64, over bool) (bus
 		}
 		if !c.errlog.On(ctx, doingCount, err) {
 			busy = append(busy, counted.Busy...)
-			c.bear(ctx, counted.Ready)
+			c.ready = append(c.ready, counted.Ready...)
 			c.tend(ctx, counted.Flows)
 			continue
 		}
@@ -266,28 +276,38 @@ func (c *Counter) send(ctx context.Context, nodes []uint64, over bool, bears int
 	return counted, err
 }
 
-// bear adds the jobs of ready nodes. If that fails, they are added one by one; whose job is refused even so, gets that as its state, unless
-// nothing can be written.
-func (c *Counter) bear(ctx context.Context, nodes []uint64) {
-	for nodes = c.good(nodes); len(nodes) > 0 && ctx.Err() == nil; {
-		some := nodes[:min(len(nodes), bearsMost)]
-		left, err := c.birth(ctx, some)
-		if err == nil {
-			nodes = append(left, nodes[len(some):]...)
+// bear adds the jobs of some ready nodes. If there are more, what has ended meanwhile is counted before them: else a job that comes after
+// thousands would wait until all of those are counted at last. If it fails, the jobs are added one by one; whose job is refused even so, gets that
+// as its state, unless nothing can be written. What is dropped then, a look finds again.
+func (c *Counter) bear(ctx context.Context) {
+	c.ready = c.good(c.ready)
+	some := c.ready[:min(len(c.ready), bearsMost)]
+	if c.ready = c.ready[len(some):]; len(some) == 0 {
+		return
+	}
+	left, err := c.birth(ctx, some)
+	if err == nil {
+		c.ready = append(left, c.ready...)
+		return
+	}
+	for _, node := range some {
+		if _, err = c.birth(ctx, []uint64{node}); err == nil {
 			continue
 		}
-		for _, node := range some {
-			if _, err = c.birth(ctx, []uint64{node}); err == nil {
-				continue
-			}
-			if store.IsRefused(err) {
-				err = errors.Join(err, c.refuse(ctx, node, err))
-			}
-			if c.errlog.On(ctx, doingCount, err); !store.IsRefused(err) {
-				return
-			}
+		if store.IsRefused(err) {
+			err = errors.Join(err, c.refuse(ctx, node, err))
 		}
-		nodes = nodes[len(some):]
+		if c.errlog.On(ctx, doingCount, err); !store.IsRefused(err) {
+			c.ready = nil
+			return
+		}
+	}
+}
+
+// bearAll adds the jobs of all ready nodes.
+func (c *Counter) bearAll(ctx context.Context) {
+	for len(c.ready) > 0 && ctx.Err() == nil {
+		c.bear(ctx)
 	}
 }
 
@@ -328,6 +348,6 @@ func (c *Counter) tendOnce(ctx context.Context, flow uint64) (again bool) {
 		wake.Notify()
 	}
 	c.count(ctx, tended.Ended, true)
-	c.bear(ctx, tended.Ready)
+	c.ready = append(c.ready, tended.Ready...)
 	return tended.Again
 }

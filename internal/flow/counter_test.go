@@ -181,6 +181,26 @@ func TestWhatHasEndedHereIsCountedAtOnceAndAlsoWhenTheLoopEnds(t *testing.T) {
 	}
 }
 
+func TestWhatEndsWhileThousandsAreBornIsCountedBetweenThem(t *testing.T) {
+	ready := make([]uint64, 4*bearsMost)
+	for i := range ready {
+		ready[i] = uint64(i + 1)
+	}
+	tables := &tables{open: true, look: store.NodeLook{Ready: ready}}
+	tables.of(t, firstLook+lookEvery/2, func(c *Counter) {
+		tables.bears = func([]uint64) error {
+			if tables.look.Ready = nil; len(tables.counted) == 0 {
+				c.Ended(7)
+			}
+			return nil
+		}
+	})
+	first := slices.Index(tables.sent, "bear")
+	if got := fmt.Sprint(tables.sent[first:][:5]); got != "[bear count bear bear bear]" || !slices.Equal(tables.born, ready) {
+		t.Errorf("%d jobs were added, in the order %s", len(tables.born), got)
+	}
+}
+
 func TestAFlowWhoseNodesSomebodyHasLockedHoldsUpNoOther(t *testing.T) {
 	locked := uint64(5)
 	at := tables{fails: func(nodes []uint64, _ int) error {
