@@ -1,5 +1,5 @@
-// Package browser looks at the console in a real browser, with keyboard and screen as people have them. "make test-all" runs it;
-// alone:
+// Package browser looks at the console, and at the site of the documents, in a real browser, with keyboard and screen as people have them.
+// "make test-all" runs it; alone:
 //
 //	go run ./tests/testenv -browser -- go test ./tests/browser
 package browser
