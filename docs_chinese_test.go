@@ -260,3 +260,26 @@ func TestAChinesePageHasTheRowsAndTheItemsOfItsEnglishTwin(t *testing.T) {
 		}
 	}
 }
+
+// Whoever reads Chinese is led on in Chinese.
+func TestALinkOfAChinesePageLeadsToTheChinesePageIfThereIsOne(t *testing.T) {
+	read := documents(t)
+	english := regexp.MustCompile(`^docs/(guide|operate|service|inside)/`)
+	seen := 0
+	for name, text := range chineseTexts(t) {
+		for _, link := range markdownLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
+			file, _, _ := strings.Cut(link[1], "#")
+			to := path.Join(path.Dir(name), file)
+			if !english.MatchString(to) || path.Ext(to) != ".md" {
+				continue
+			}
+			seen++
+			if twin := path.Join("docs/zh", path.Base(to)); read[twin] != "" {
+				t.Errorf("%s leads to %s, and there is %s", name, link[1], twin)
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("%d links to English pages were looked at", seen)
+	}
+}
