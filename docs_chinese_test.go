@@ -47,16 +47,16 @@ func TestTheChinesePagesUseTheWordsOfTheGlossary(t *testing.T) {
 func TestAPlantedFaultOfAChinesePageIsFound(t *testing.T) {
 	words := readGlossary(t)
 	for text, want := range map[string]string{
-		"任务失败之后，你可以重试。":                                "你: 您",
-		"持有者按任期写入。":                                    "任期: 任期号",
-		"任务进来时，由处理器执行。":                                "处理器: 处理函数",
+		"任务失败之后，你可以重试。":                                 "你: 您",
+		"持有者按任期写入。":                                     "任期: 任期号",
+		"任务进来时，由处理器执行。":                                 "处理器: 处理函数",
 		"这里 the job runs again 忘了翻译。":                   "English: the job runs again",
-		"| 情况 | it waits for a signal |":               "English: it waits for a signal",
-		"执行失败,就重试。":                                    "punctuation: 败,就",
-		"任务有三种状态:等待。":                                  "punctuation: 态:等",
-		"由Runner执行。":                                   "space: 由R",
-		"最多重试25 次。":                                    "space: 试2",
-		"[see the page](a.md#b)。":                      "English: see the page",
+		"| 情况 | it waits for a signal |":                "English: it waits for a signal",
+		"执行失败,就重试。":                                     "punctuation: 败,就",
+		"任务有三种状态:等待。":                                   "punctuation: 态:等",
+		"由 Runner执行。":                                   "space: r执",
+		"最多重试25 次。":                                     "space: 试2",
+		"[see the page](a.md#b)。":                       "English: see the page",
 		"用 `job.CompleteTx`。\n\n- 执行者 leaves it to you": "English: leaves it to you",
 	} {
 		if got := chineseFaults(text, words); !slices.Equal(got, []string{want}) {

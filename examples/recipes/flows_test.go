@@ -58,7 +58,9 @@ func TestACampaignIsReportedOnceWhenEachMailHasEnded(t *testing.T) {
 		return nil
 	}), HandleCampaign(func(_ context.Context, c Campaign) error { reported = append(reported, int64(len(sent))); return nil }))
 	for range 2 {
-		must(t, inTx(t, q, func(tx *sql.Tx) error { return StartCampaign(t.Context(), tx, q.Jobs, Campaign{7}, []int64{1, 2, 3, 4}) }))
+		must(t, inTx(t, q, func(tx *sql.Tx) error {
+			return StartCampaign(t.Context(), tx, q.Jobs, Campaign{7}, []int64{1, 2, 3, 4})
+		}))
 	}
 	q.RunDue()
 	q.Advance(time.Minute)
