@@ -722,3 +722,26 @@ func TestAFlowIsNotStuckByAFailureThatHasItBeUndoneAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatComesAfterTheEndOfASignalIsAddedWhenItHasCome(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("order")
+		f.Await("approved")
+		f.Job("tidy", part("tidy")).AfterEnd("approved")
+		id := addFlow(t, jobs, d.DB, f)
+		if err := jobs.SignalFlow(t.Context(), d.DB, id, "approved", "yes"); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := moveOn(t.Context(), st); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tidy := jobOfFlow(t, theFlow(t, jobs, d.DB, id), "tidy"); tidy.JobId == 0 {
+			t.Errorf("%+v", tidy)
+		}
+	})
+}

@@ -89,16 +89,19 @@ func (s *Store) pass(ctx context.Context, nodes []locked) (ready []uint64, err e
 		return nil, nil
 	}
 	type row struct {
-		id        uint64
-		followers string
+		id                uint64
+		followers, enders string
 	}
 	args := s.Arguments()
-	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.id, &r.followers} }),
-		fmt.Sprintf("SELECT id, COALESCE(followers, '') FROM %s %s WHERE %s", s.Tables.Nodes, s.ByPrimary, args.In(mayPass)), args.List...)
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.id, &r.followers, &r.enders} }),
+		fmt.Sprintf("SELECT id, COALESCE(followers, ''), COALESCE(enders, '') FROM %s %s WHERE %s", s.Tables.Nodes, s.ByPrimary, args.In(mayPass)),
+		args.List...)
 	ends := make([]jobEnd, len(rows))
 	for i := 0; i < len(rows) && err == nil; i++ {
 		ends[i].node = rows[i].id
-		ends[i].followers, err = readRanges(rows[i].followers)
+		if ends[i].followers, err = readRanges(rows[i].followers); err == nil {
+			ends[i].enders, err = readRanges(rows[i].enders)
+		}
 	}
 	var all map[uint64]*locked
 	if err == nil && len(ends) > 0 {
@@ -109,6 +112,7 @@ func (s *Store) pass(ctx context.Context, nodes []locked) (ready []uint64, err e
 		if ends[i].has(all) {
 			passed = append(passed, ends[i].node)
 			lessen(less, ends[i].node, ends[i].followers)
+			lessen(less, ends[i].node, ends[i].enders)
 		}
 	}
 	if err == nil {

@@ -200,7 +200,7 @@ ORDER BY id
 FOR UPDATE SKIP LOCKED; -- with "{393217}"
 
 -- BearNodes, rows
-SELECT id, COALESCE(followers, '')
+SELECT id, COALESCE(followers, ''), COALESCE(enders, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[])); -- with "{393217}"
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')

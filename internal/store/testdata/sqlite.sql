@@ -157,7 +157,7 @@ WHERE id BETWEEN 393217 AND 393217
 ORDER BY id;
 
 -- BearNodes, rows
-SELECT id, COALESCE(followers, '')
+SELECT id, COALESCE(followers, ''), COALESCE(enders, '')
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393217 AND 393217;
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')

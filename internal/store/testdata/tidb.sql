@@ -128,7 +128,7 @@ ORDER BY id
 FOR UPDATE;
 
 -- BearNodes, rows
-SELECT id, COALESCE(followers, '')
+SELECT id, COALESCE(followers, ''), COALESCE(enders, '')
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393217);
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
