@@ -745,3 +745,78 @@ func TestWhatComesAfterTheEndOfASignalIsAddedWhenItHasCome(t *testing.T) {
 		}
 	})
 }
+
+// Somebody has it be undone while it stops, and only its deadline has passed.
+func TestAFlowThatStopsInOrderToBeCancelledIsUndoneIfSomebodySaysSo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("order", queue_job.FlowDeadline(time.Hour))
+		f.Job("a", part("a")).Undo(part("undo a"))
+		f.Job("b", part("b")).Undo(part("undo b"))
+		id := addFlow(t, jobs, d.DB, f)
+		becomes(t, d, jobs, id, "a", queue_job.JobStatusSuccess)
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 7 WHERE id = %d", jobOfFlow(t, theFlow(t, jobs, d.DB, id), "b").JobId)) // it runs
+		execute(t, d.DB, "UPDATE async_job_flow_tab SET deadline = 1, due_at = 1")
+		for range 2 {
+			if _, err := st.TendFlow(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info := theFlow(t, jobs, d.DB, id); info.State != queue_job.FlowStopping || info.OnFailure != nil {
+			t.Fatalf("%+v", info)
+		}
+		undoes(t, jobs, d.DB, id, true)
+		undoes(t, jobs, d.DB, id, false)
+		becomes(t, d, jobs, id, "b", queue_job.JobStatusSuccess)
+		if tended, err := st.TendFlow(t.Context(), id); err != nil || !tended.Turned || len(tended.Ready) != 2 {
+			t.Errorf("%+v, %v", tended, err)
+		}
+		if info := theFlow(t, jobs, d.DB, id); info.State != queue_job.FlowUndoing {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+// Whoever tends a flow has read it before somebody had it be undone, and acts afterwards.
+func TestAFlowIsNotCancelledByWhoeverHasReadItBeforeSomebodyHadItBeUndone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		f := queue_job.NewFlow("order", queue_job.FlowDeadline(time.Hour))
+		f.Job("a", part("a")).Undo(part("undo a"))
+		id := addFlow(t, jobs, d.DB, f)
+		becomes(t, d, jobs, id, "a", queue_job.JobStatusSuccess)
+		execute(t, d.DB, "UPDATE async_job_flow_tab SET state = 3, ended_at = NULL, deadline = 1, due_at = 1")
+		pool := &beforeBegin{DB: d.DB}
+		st, err := record.Open(t.Context(), pool, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.do = func() { undoes(t, jobs, d.DB, id, true) }
+		for range 2 {
+			if _, err := st.TendFlow(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info := theFlow(t, jobs, d.DB, id); pool.do != nil || info.State != queue_job.FlowUndoing {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+// beforeBegin is a pool where something happens before the next transaction begins.
+type beforeBegin struct {
+	*sql.DB
+	do func()
+}
+
+func (b *beforeBegin) Conn(ctx context.Context) (*sql.Conn, error) {
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+	return b.DB.Conn(ctx)
+}

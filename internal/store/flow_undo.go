@@ -124,13 +124,13 @@ func (s *Store) pass(ctx context.Context, nodes []locked) (ready []uint64, err e
 	return ready, err
 }
 
-// StopFlow has a flow be undone that is open or has ended: no job of it is added any more, and [Store.TendFlow] does the rest. False: it is being
-// undone or was, or is not there.
+// StopFlow has a flow be undone that is open, has ended, or stops only to be cancelled: no job of it is added any more, and [Store.TendFlow] does the
+// rest. False: it is being undone or was, or is not there.
 func (s *Store) StopFlow(ctx context.Context, id uint64) (stopped bool, err error) {
 	args := s.Arguments()
 	n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %d, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = %s "+
-		"WHERE id = %s AND state IN (%d, %d, %d)", s.ByKeyOf(s.Tables.Flows), FlowStopping, s.NowSecond, args.ID(id), FlowOpen, FlowDone, FlowCancelled),
-		args.List...)
+		"WHERE id = %s AND (state IN (%d, %d, %d) OR state = %[2]d AND undo_after IS NULL)", s.ByKeyOf(s.Tables.Flows), FlowStopping, s.NowSecond,
+		args.ID(id), FlowOpen, FlowDone, FlowCancelled), args.List...)
 	return n > 0, conn.Wrap("undo a flow", err)
 }
 
@@ -251,7 +251,7 @@ func (s *Store) stop(ctx context.Context, f *Flow) (t Tended, err error) {
 	return t, err
 }
 
-// onFlow does something in a transaction that has the flow, unless somebody else has it, or its state is another one by now.
+// onFlow does something in a transaction that has the flow, unless somebody else has it, or it is in another state by now, or is to be undone.
 func (s *Store) onFlow(ctx context.Context, f *Flow, act func(*Store) error) error {
 	return s.anew(ctx, func(s *Store) error {
 		if there, err := s.lockFlow(ctx, f); err != nil || !there {
@@ -263,8 +263,9 @@ func (s *Store) onFlow(ctx context.Context, f *Flow, act func(*Store) error) err
 
 func (s *Store) lockFlow(ctx context.Context, f *Flow) (there bool, err error) {
 	args := s.Arguments()
-	found, err := conn.Read(ctx, s, conn.Column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE id = %s AND state = %d%s%s",
-		s.Tables.Flows, s.ByPrimary, args.ID(f.ID), f.State, s.ForUpdate, s.SkipLocked), args.List...)
+	found, err := conn.Read(ctx, s, conn.Column[uint64], fmt.Sprintf("SELECT id FROM %s %s WHERE id = %s AND state = %d "+
+		"AND COALESCE(undo_after, %d) = %s%s%s", s.Tables.Flows, s.ByPrimary, args.ID(f.ID), f.State, NotUndone, args.Number(f.UndoAfter), s.ForUpdate,
+		s.SkipLocked), args.List...)
 	return len(found) > 0, err
 }
 

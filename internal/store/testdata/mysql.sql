@@ -2200,7 +2200,8 @@ WHERE id IN (1,2)
 UPDATE async_job_flow_tab FORCE INDEX (PRIMARY)
 SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = UNIX_TIMESTAMP()
 WHERE id = 3
-  AND state IN (0, 1, 2);
+  AND (state IN (0, 1, 2) OR state = 3
+    AND undo_after IS NULL);
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -2331,6 +2332,7 @@ SELECT id
 FROM async_job_flow_tab FORCE INDEX (PRIMARY)
 WHERE id = 3
   AND state = 3
+  AND COALESCE(undo_after, -1) = 0
 FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)

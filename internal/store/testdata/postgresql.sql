@@ -2157,7 +2157,8 @@ WHERE id = ANY(CAST($1 AS bigint[]))
 UPDATE async_job_flow_tab
 SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
 WHERE id = $1
-  AND state IN (0, 1, 2); -- with 3
+  AND (state IN (0, 1, 2) OR state = 3
+    AND undo_after IS NULL); -- with 3
 
 -- SweepAll
 (SELECT 0 AS part, id, params AS params, start_time, create_time, CASE WHEN term = 0
@@ -2302,7 +2303,8 @@ SELECT id
 FROM async_job_flow_tab
 WHERE id = $1
   AND state = 3
-FOR UPDATE SKIP LOCKED; -- with 3
+  AND COALESCE(undo_after, -1) = $2
+FOR UPDATE SKIP LOCKED; -- with 3, 0
 SELECT id
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))

@@ -1966,7 +1966,8 @@ WHERE id BETWEEN 1 AND 2
 UPDATE async_job_flow_tab NOT INDEXED
 SET state = 3, undo_after = COALESCE(undo_after, 0), ended_at = NULL, due_at = unixepoch()
 WHERE id = 3
-  AND state IN (0, 1, 2);
+  AND (state IN (0, 1, 2) OR state = 3
+    AND undo_after IS NULL);
 
 -- SweepAll
 SELECT *
@@ -2089,7 +2090,8 @@ ORDER BY id;
 SELECT id
 FROM async_job_flow_tab NOT INDEXED
 WHERE id = 3
-  AND state = 3;
+  AND state = 3
+  AND COALESCE(undo_after, -1) = 0;
 SELECT id
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 7 AND 7

@@ -955,6 +955,7 @@ SELECT id
 FROM async_job_flow_tab FORCE INDEX (PRIMARY)
 WHERE id = 3
   AND state = 3
+  AND COALESCE(undo_after, -1) = 0
 FOR UPDATE;
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
