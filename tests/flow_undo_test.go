@@ -820,3 +820,45 @@ func (b *beforeBegin) Conn(ctx context.Context) (*sql.Conn, error) {
 	}
 	return b.DB.Conn(ctx)
 }
+
+// Of two jobs, the first to fail is retried in time. That leaves the other one all of its own time.
+func TestEachJobThatHasFailedHasTheWholeTimeBeforeItsFlowIsUndone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("order").OnFailure(queue_job.UndoAfter(time.Hour))
+		f.Job("a", part("a"))
+		f.Job("b", part("b"))
+		id := addFlow(t, jobs, d.DB, f)
+		fails := func(name string, ago time.Duration) {
+			job := jobOfFlow(t, theFlow(t, jobs, d.DB, id), name).JobId
+			execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET job_status = 2, update_time = %d WHERE id = %d", time.Now().Add(-ago).Unix(), job))
+			countAll(t, st, nodesOf(t, st, id))
+		}
+		tend := func(want queue_job.FlowState) {
+			t.Helper()
+			execute(t, d.DB, "UPDATE async_job_flow_tab SET due_at = 1")
+			if _, err := st.TendFlow(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			if info := theFlow(t, jobs, d.DB, id); info.State != want {
+				t.Errorf("%v, and not %v", info.State, want)
+			}
+		}
+		fails("a", 59*time.Minute)
+		tend(queue_job.FlowOpen)
+		due := "SELECT due_at - (SELECT update_time FROM async_job_tab WHERE job_status = 2) FROM async_job_flow_tab"
+		if n := number(t, d.DB, due); n != 3600 {
+			t.Errorf("it is looked at again %d s after the failure", n)
+		}
+		fails("b", 0)
+		becomes(t, d, jobs, id, "a", queue_job.JobStatusSuccess)
+		tend(queue_job.FlowOpen)
+		if n := number(t, d.DB, due); n != 3600 {
+			t.Errorf("it is looked at again %d s after the second failure", n)
+		}
+		fails("b", time.Hour)
+		tend(queue_job.FlowStopping)
+	})
+}

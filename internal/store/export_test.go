@@ -42,6 +42,7 @@ func SignalRow(s *Store, ctx context.Context, node uint64) (bool, error) {
 func TendRows(s *Store, ctx context.Context, flow uint64) {
 	f := &Flow{ID: flow, Nodes: 2, State: FlowStopping}
 	_ = s.stopInTime(ctx, f)
+	_ = s.stopNow(ctx, f)
 	_, _ = s.stop(ctx, f)
 	_, _, _ = s.turn(ctx, f, 1, []uint64{7})
 	_, _ = s.holdGivenUp(ctx, []uint64{7})

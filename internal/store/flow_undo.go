@@ -158,32 +158,53 @@ func (s *Store) TendFlow(ctx context.Context, id uint64) (t Tended, err error) {
 	return t, conn.Wrap("tend a flow", err)
 }
 
-// stopInTime stops a flow whose time is over, or in which a job has failed, and says when to look again at another.
+// stopInTime stops a flow whose time is over, or in which a job has failed for as long as that may be, and says when to look again at another. It has
+// the flow meanwhile, so that none of its jobs is retried.
 func (s *Store) stopInTime(ctx context.Context, f *Flow) error {
-	args := s.Arguments()
-	failed := "j.job_status IN (" + failed + ", " + cancelled + ")"
-	rows, err := conn.Read(ctx, s, conn.Each(func(c *[2]int) []any { return []any{&c[0], &c[1]} }),
-		s.FromPrimary(fmt.Sprintf("SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN %s THEN 1 ELSE 0 END), 0) AS stands "+
-			"FROM %s AS n %s JOIN %s AS j %[3]s ON %[5]s WHERE %s AND n.state = %d AND n.kind = %d AND n.counted <> 0",
-			failed, s.Tables.Nodes, s.ByPrimary, s.Tables.Jobs, itsJob, s.spanOf(args, f.ID), NodeBorn, NodeForward)), args.List...)
-	if err != nil || len(rows) == 0 {
+	return s.onFlow(ctx, f, func(s *Store) error { return s.stopNow(ctx, f) })
+}
+
+// stopNow is stopInTime in this transaction.
+func (s *Store) stopNow(ctx context.Context, f *Flow) error {
+	stood, over, since, err := s.standing(ctx, f)
+	if err != nil {
 		return err
 	}
-	state, again := "state", "deadline"
-	switch stood, stands := rows[0][0], rows[0][1]; {
+	args, state, again := s.Arguments(), "state", "deadline"
+	switch {
 	case f.UndoAfter == NotUndone || stood == 0:
-	case stands > 0:
+	case over > 0:
 		state, again = strconv.Itoa(int(FlowStopping)), s.NowSecond
+	case since > 0:
+		at := since + f.UndoAfter
+		again = fmt.Sprintf("CASE WHEN deadline <= %s THEN deadline ELSE %s END", args.Number(at), args.Number(at))
 	default: // they run again, and may fail again, which nobody counts
 		again = s.afterFailure()
 	}
-	return s.onFlow(ctx, f, func(s *Store) error {
-		args := s.Arguments()
-		_, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = CASE WHEN deadline <= %s THEN %d ELSE %s END, "+
-			"due_at = CASE WHEN deadline <= %[2]s THEN %[2]s ELSE %[5]s END WHERE id = %s AND due_at <= %[2]s",
-			s.ByKeyOf(s.Tables.Flows), s.NowSecond, FlowStopping, state, again, args.ID(f.ID)), args.List...)
-		return err
-	})
+	_, err = conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = CASE WHEN deadline <= %s THEN %d ELSE %s END, "+
+		"due_at = CASE WHEN deadline <= %[2]s THEN %[2]s ELSE %[5]s END WHERE id = %s AND due_at <= %[2]s",
+		s.ByKeyOf(s.Tables.Flows), s.NowSecond, FlowStopping, state, again, args.ID(f.ID)), args.List...)
+	return err
+}
+
+// standing reads, of the jobs of a flow that have failed once and have not succeeded: how many there are, how many of these have failed for as long
+// as the flow waits, and since when the first has that fails now; 0: none does.
+func (s *Store) standing(ctx context.Context, f *Flow) (stood, over int, since int64, err error) {
+	type row struct {
+		stood, over int
+		since       int64
+	}
+	args, fails := s.Arguments(), "j.job_status IN ("+failed+", "+cancelled+")"
+	rows, err := conn.Read(ctx, s, conn.Each(func(r *row) []any { return []any{&r.stood, &r.over, &r.since} }),
+		fmt.Sprintf("SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN %s AND j.update_time <= %s - %s THEN 1 ELSE 0 END), 0) AS over_now, "+
+			"COALESCE(MIN(CASE WHEN %[1]s THEN j.update_time END), 0) AS since FROM %[4]s AS n %s JOIN %s AS j %[5]s ON %[7]s "+
+			"WHERE %s AND n.state = %d AND n.kind = %d AND n.counted <> 0",
+			fails, s.NowSecond, args.Number(max(f.UndoAfter, 0)), s.Tables.Nodes, s.ByPrimary, s.Tables.Jobs, itsJob, s.spanOf(args, f.ID),
+			NodeBorn, NodeForward), args.List...)
+	if err != nil || len(rows) == 0 {
+		return 0, 0, 0, err
+	}
+	return rows[0].stood, rows[0].over, rows[0].since, nil
 }
 
 // afterFailure is when to look at a flow of which a job has failed once and runs again.

@@ -2303,16 +2303,21 @@ ORDER BY id DESC
 LIMIT 1;
 
 -- TendFlow, rows
-SELECT *
-FROM (SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
-  FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
-    AND j.create_time = n.born
-  WHERE n.id >= 393216
-    AND n.id < 524288
-    AND n.state = 2
-    AND n.kind = 0
-    AND n.counted <> 0) AS latest
-FOR UPDATE;
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id = 3
+  AND state = 3
+  AND COALESCE(undo_after, -1) = 0
+FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5)
+      AND j.update_time <= UNIX_TIMESTAMP() - 0 THEN 1 ELSE 0 END), 0) AS over_now, COALESCE(MIN(CASE WHEN j.job_status IN (2, 5) THEN j.update_time END), 0) AS since
+FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= 393216
+  AND n.id < 524288
+  AND n.state = 2
+  AND n.kind = 0
+  AND n.counted <> 0;
 SELECT *
 FROM (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10) THEN 1 ELSE 0 END AS over_now
   FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
@@ -2327,12 +2332,6 @@ SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
 ORDER BY id
-FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
-SELECT id
-FROM async_job_flow_tab FORCE INDEX (PRIMARY)
-WHERE id = 3
-  AND state = 3
-  AND COALESCE(undo_after, -1) = 0
 FOR UPDATE /*!80001 SKIP LOCKED */ /*M!100600 SKIP LOCKED */;
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)

@@ -2273,16 +2273,22 @@ ORDER BY id DESC
 LIMIT $2; -- with "{3}", 1
 
 -- TendFlow, rows
-WITH latest AS (SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
-  FROM async_job_node_tab AS n  JOIN async_job_tab AS j  ON j.id = n.job_id
-    AND j.create_time = n.born
-  WHERE n.id >= $1
-    AND n.id < $2
-    AND n.state = 2
-    AND n.kind = 0
-    AND n.counted <> 0) SELECT *
-FROM latest
-FOR UPDATE; -- with 60000, 80000
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SELECT id
+FROM async_job_flow_tab
+WHERE id = $1
+  AND state = 3
+  AND COALESCE(undo_after, -1) = $2
+FOR UPDATE SKIP LOCKED; -- with 3, 0
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5)
+      AND j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - $1 THEN 1 ELSE 0 END), 0) AS over_now, COALESCE(MIN(CASE WHEN j.job_status IN (2, 5) THEN j.update_time END), 0) AS since
+FROM async_job_node_tab AS n  JOIN async_job_tab AS j  ON j.id = n.job_id
+  AND j.create_time = n.born
+WHERE n.id >= $2
+  AND n.id < $3
+  AND n.state = 2
+  AND n.kind = 0
+  AND n.counted <> 0; -- with 0, 60000, 80000
 WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10) THEN 1 ELSE 0 END AS over_now
   FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
     AND j.create_time = n.born
@@ -2293,18 +2299,11 @@ WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALE
   ORDER BY n.id) SELECT *
 FROM latest
 FOR UPDATE; -- with 60000, 80000
-SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
 FROM async_job_node_tab
 WHERE id = ANY(CAST($1 AS bigint[]))
 ORDER BY id
 FOR UPDATE SKIP LOCKED; -- with "{393216,393217,393218}"
-SELECT id
-FROM async_job_flow_tab
-WHERE id = $1
-  AND state = 3
-  AND COALESCE(undo_after, -1) = $2
-FOR UPDATE SKIP LOCKED; -- with 3, 0
 SELECT id
 FROM async_job_tab
 WHERE id = ANY(CAST($1 AS bigint[]))

@@ -2067,7 +2067,13 @@ ORDER BY id DESC
 LIMIT 1;
 
 -- TendFlow, rows
-SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+SELECT id
+FROM async_job_flow_tab NOT INDEXED
+WHERE id = 3
+  AND state = 3
+  AND COALESCE(undo_after, -1) = 0;
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5)
+      AND j.update_time <= unixepoch() - 0 THEN 1 ELSE 0 END), 0) AS over_now, COALESCE(MIN(CASE WHEN j.job_status IN (2, 5) THEN j.update_time END), 0) AS since
 FROM async_job_node_tab AS n NOT INDEXED JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -2087,11 +2093,6 @@ SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL
 FROM async_job_node_tab NOT INDEXED
 WHERE id BETWEEN 393216 AND 393218
 ORDER BY id;
-SELECT id
-FROM async_job_flow_tab NOT INDEXED
-WHERE id = 3
-  AND state = 3
-  AND COALESCE(undo_after, -1) = 0;
 SELECT id
 FROM async_job_tab NOT INDEXED
 WHERE id BETWEEN 7 AND 7

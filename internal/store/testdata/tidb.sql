@@ -930,7 +930,14 @@ WHERE lock_name IN (?, ?)
   AND UNIX_TIMESTAMP(lock_until) > UNIX_TIMESTAMP(); -- with "a", "b", "me"
 
 -- TendFlow, rows
-SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5) THEN 1 ELSE 0 END), 0) AS stands
+SELECT id
+FROM async_job_flow_tab FORCE INDEX (PRIMARY)
+WHERE id = 3
+  AND state = 3
+  AND COALESCE(undo_after, -1) = 0
+FOR UPDATE;
+SELECT COUNT(*) AS stood, COALESCE(SUM(CASE WHEN j.job_status IN (2, 5)
+      AND j.update_time <= UNIX_TIMESTAMP() - 0 THEN 1 ELSE 0 END), 0) AS over_now, COALESCE(MIN(CASE WHEN j.job_status IN (2, 5) THEN j.update_time END), 0) AS since
 FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
@@ -950,12 +957,6 @@ SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL
 FROM async_job_node_tab FORCE INDEX (PRIMARY)
 WHERE id IN (393216,393217,393218)
 ORDER BY id
-FOR UPDATE;
-SELECT id
-FROM async_job_flow_tab FORCE INDEX (PRIMARY)
-WHERE id = 3
-  AND state = 3
-  AND COALESCE(undo_after, -1) = 0
 FOR UPDATE;
 SELECT id
 FROM async_job_tab FORCE INDEX (PRIMARY)
