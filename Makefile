@@ -129,6 +129,7 @@ tidb: ## The promises on TiDB, and the main faults: one server without TiKV, whi
 
 simulate: ## Ten thousand simulated worlds in which everything goes wrong by a seed.
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^TestNothingIsLost' ./internal/simulator
+	PQ_SIM_SEEDS=2000 go test -count=1 -v -timeout 30m -run '^TestFlowsGoOn' ./internal/simulator
 	go test -count=1 -run '^TestASeed' ./internal/simulator
 	PQ_SIM_SEEDS=10000 go test -count=1 -v -timeout 30m -run '^Test(WhatIsSaidOfAJob|No.*ContradictsItsEvidence|WhatIsAdvised)' ./operate ./internal/faces
 

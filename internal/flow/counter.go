@@ -62,11 +62,14 @@ type Counter struct {
 	busy  []uint64  // nodes that somebody had locked …
 	again time.Time // … and when to count them again
 	wait  ground.Backoff
+
+	chance *rand.Rand // begins with the time, so that a simulation can repeat it
 }
 
 // New makes a counter of the tables of a database.
 func New(tables Tables, errlog *ground.Errlog) *Counter {
-	return &Counter{tables: tables, errlog: errlog, came: make(chan struct{}, 1), bad: map[uint64]time.Time{}, wait: ground.Backoff{First: busyFor}}
+	return &Counter{tables: tables, errlog: errlog, came: make(chan struct{}, 1), bad: map[uint64]time.Time{}, wait: ground.Backoff{First: busyFor},
+		chance: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
 }
 
 // Ended tells the counter that jobs of nodes have ended, and that their runs are over. It does not block.
@@ -180,12 +183,16 @@ func (c *Counter) look(ctx context.Context) time.Duration {
 		}
 	}
 	if !time.Now().Before(c.until) {
-		return idleEvery + rand.N(idleEvery/2)
+		return idleEvery + c.upTo(idleEvery/2)
 	}
 	if c.errlog.On(ctx, doingLook, c.lookAtPage(ctx)) {
 		return ground.RetryLongest
 	}
-	return lookEvery + rand.N(lookEvery/5)
+	return lookEvery + c.upTo(lookEvery/5)
+}
+
+func (c *Counter) upTo(most time.Duration) time.Duration {
+	return time.Duration(c.chance.Int64N(int64(most)))
 }
 
 // lookAtPage looks at the next page of jobs. If it was the last one, the next page is the first.

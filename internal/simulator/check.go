@@ -142,6 +142,10 @@ type history struct {
 	signals map[string]*heardOf
 	did     int   // how often a step was done
 	sleeps  int64 // until this millisecond of unix time, unless somebody has given it another time
+
+	hasEnded, hasSucceeded bool // of a job of a flow: once, whatever it is now
+	endedAt                time.Time
+	endedBy                *instance // whose settle it was; nil: somebody else's
 }
 
 // mark is a mark that stands on a row, or stood on it.
@@ -261,6 +265,7 @@ func (j *judge) changed(c change) {
 		return
 	}
 	j.saw[string(c.verb)]++
+	j.noteEnd(h, c)
 	if j.changedByOthers(h, c) {
 		return
 	}
@@ -317,6 +322,9 @@ func (j *judge) changedByOthers(h *history, c change) bool {
 		h.byHand = true
 		h.gone = c.after.history == nil
 		h.final = !h.gone && !c.after.pending()
+		if m := h.mark; m != nil && h.order.ofFlow { // somebody may retry it
+			m.cancelled, m.taken = true, time.Now()
+		}
 	default:
 		return false
 	}
@@ -1224,7 +1232,7 @@ func (j *judge) unfinished() (n int) {
 			n++
 		}
 	}
-	return n
+	return n + j.flowsThatMove()
 }
 
 // conclude looks at the tables when all instances have stopped.
@@ -1259,6 +1267,7 @@ func (j *judge) conclude() {
 			j.expectReason(h)
 		}
 	}
+	j.expectFlows()
 	j.expectTold()
 	j.expectSettledTold()
 	j.saw["jobs"] += len(j.histories)

@@ -30,8 +30,9 @@
 // get several jobs in one call (batches.go): calls are full, and somebody cancels jobs of a call, or all. In one of 26, types are fair by
 // group, and a few jobs of one group come behind a long backlog of another (fair.go); in another of 26, jobs have an end in time
 // (expires.go); in another of 26, handlers have steps, also in transactions of their own, and sleep (steps.go); in another of 26, they wait for
-// signals, which others send (signals.go). In one of 27, other jobs follow their runs (followers.go). In one of 29, the jobs of each
-// key start at a rate (key_rate.go).
+// signals, which others send (signals.go). In one of 27, other jobs follow their runs (followers.go). In one of 28, jobs are of flows, which others
+// cancel, retry, undo, signal and hold (flows.go); one test has such worlds alone. In one of 29, the jobs of each key start at a rate
+// (key_rate.go).
 //
 // Half of the worlds are gentle: with errors and unknown outcomes, but with clean starts and stops, so no job may be
 // lost or run twice. In the others, which are rough, a run may be repeated, but only if its instance was struck.

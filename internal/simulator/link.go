@@ -82,6 +82,18 @@ const (
 	readSteps       verb = "read steps"
 	seeStanding     verb = "standing of a step"
 	forgetStray     verb = "forget stray steps"
+	anyFlow         verb = "look for a flow"
+	lookAtNodes     verb = "look at nodes"
+	readEnds        verb = "read ends"
+	countEnds       verb = "count ends"
+	bearNodes       verb = "bear"
+	refuseNode      verb = "refuse a node"
+	readFlows       verb = "read flows"
+	readLive        verb = "read what is left of a flow"
+	stopFlow        verb = "stop a flow"
+	putFlowOff      verb = "put a flow off"
+	cancelJobs      verb = "cancel what waits of a flow"
+	turnFlow        verb = "turn a flow"
 )
 
 var (
@@ -196,7 +208,7 @@ func (w *world) drawBlow(d *dice, v verb, f *fate) {
 	blows := w.weather.blows
 	switch v {
 	case markJobs, takeLeases, moveLease, releaseLease, abandonLeases, closeLeases, closeLease, openLeases, bury, buryDead, copyLeases, freeLeases,
-		recordStep, recordInTx, endWait:
+		recordStep, recordInTx, endWait, countEnds, bearNodes, stopFlow, cancelJobs, turnFlow:
 		blows *= 5
 	case keepLeases:
 		blows *= 10
@@ -225,7 +237,7 @@ func (w *world) drawBlow(d *dice, v verb, f *fate) {
 func (l *link) stray(v verb, d *dice) time.Duration {
 	w := l.world
 	switch v {
-	case markJobs, unmarkJobs, finish, putBack, failLost, logAttempts, recordStep:
+	case markJobs, unmarkJobs, finish, putBack, failLost, logAttempts, recordStep, countEnds, bearNodes, stopFlow, cancelJobs, turnFlow:
 	default:
 		return 0
 	}
@@ -358,7 +370,8 @@ func (l *link) strike(f fate) {
 func (v verb) writes() bool {
 	switch v {
 	case newest, tailJobs, sweepJobs, pageJobs, firstOfKeys, runningOfKeys, countOld, readMarked, seeUnlocked, readLong,
-		readStandings, readPaused, seeLeases, lookAtFleet, seeEnded, readSteps, seeStanding:
+		readStandings, readPaused, seeLeases, lookAtFleet, seeEnded, readSteps, seeStanding,
+		anyFlow, lookAtNodes, readEnds, readFlows, readLive:
 		return false
 	}
 	return true
@@ -504,6 +517,7 @@ type about struct {
 	layout int64    // that leases must have
 	types  []int32
 	keys   []string
+	nodes  []uint64
 	logs   bool // with the status, a row of the log is written, which the log may refuse
 }
 

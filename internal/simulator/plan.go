@@ -76,6 +76,8 @@ type order struct {
 	expires  time.Duration // after the insert; 0: it has no end
 	parts    []part        // the steps of its handler
 	follow   []*order      // when it has succeeded
+	ofFlow   bool          // it is one of a flow
+	refused  time.Duration // up to this moment of the world, the database refuses to add it
 	changed  time.Time     // when it was changed while it waited in memory
 
 	history *history // nil until it is inserted
@@ -149,6 +151,9 @@ func (p *plan) drawKinds(seed uint64) {
 	}
 	if following(seed) {
 		p.drawFollowers(throw(seed, 34))
+	}
+	if flowing(seed) {
+		p.drawFlows(throw(seed, 36))
 	}
 }
 

@@ -5,4 +5,5 @@ package simulator
 const (
 	raceEnabled  = false
 	defaultSeeds = 300
+	flowSeeds    = 300
 )

@@ -5,4 +5,5 @@ package simulator
 const (
 	raceEnabled  = true
 	defaultSeeds = 60
+	flowSeeds    = 30
 )

@@ -378,6 +378,8 @@ func (w *world) lockedUntil(v verb, about about) (until time.Time) {
 				until = at
 			}
 		}
+	case countEnds, bearNodes, stopFlow, putFlowOff, cancelJobs, turnFlow:
+		return w.flowsLockedUntil(about)
 	default:
 		return w.leasesLockedUntil(v, about.leases)
 	}
@@ -486,7 +488,7 @@ func (t *Table) SetPriority(id uint64, priority int32) {
 // Retry lets a failed or cancelled row run once more, as queue_job does.
 func (t *Table) Retry(id uint64) {
 	if j := t.find(id); j != nil && (j.Status == int16(queue_job.JobStatusFailed) || j.Status == int16(queue_job.JobStatusCancelled)) {
-		if !t.givesKeyBack(j) {
+		if t.isUndone(j) || !t.givesKeyBack(j) {
 			return
 		}
 		now := t.now()

@@ -45,6 +45,13 @@ type tables struct {
 	freed    map[string]bool                           // by somebody; the others expire
 	recorded func(*history, store.Step)                // is told of each step
 	born     func(parent *Job, next *store.NewJob) Job // is told of each job that follows another one, and returns its row
+
+	flows      []*flowRow
+	bornMost   int                              // jobs that one transaction adds
+	bornOf     func(*flowRow, *flowRowNode) Job // is told of each job of a flow that a count adds, and returns its row
+	calledOff  func()                           // is told of each that it does not
+	flowBecame func(f *flowRow, was int16)      // is told of each change of a flow's state
+	refuses    func(*order) bool                // the database does not take a job
 }
 
 // Job is a row of async_job_tab.
@@ -93,7 +100,14 @@ func NewTable(clock func() time.Time) *Table {
 		locked: func(string) bool { return false }, passing: func(ids []uint64) []uint64 { return ids },
 		nextID: 1, freed: map[string]bool{}, leases: map[string]Lease{}, rests: map[string]restRuns{}, layouts: map[int32]int64{},
 		attempts: map[attemptKey]store.Attempt{}, steps: map[stepKey]store.Step{}, recorded: func(*history, store.Step) {},
-		born: func(_ *Job, next *store.NewJob) Job { return newborn(clock().Unix(), next) },
+		born:     func(_ *Job, next *store.NewJob) Job { return newborn(clock().Unix(), next) },
+		bornMost: 500,
+		bornOf: func(_ *flowRow, n *flowRowNode) Job {
+			row := newborn(clock().Unix(), &store.NewJob{JobType: n.order.row.JobType})
+			row.Extra = &store.Extra{Node: n.id}
+			return row
+		},
+		calledOff: func() {}, refuses: func(*order) bool { return false }, flowBecame: func(*flowRow, int16) {},
 	}}
 }
 
@@ -140,6 +154,12 @@ func (t *Table) find(id uint64) *Job {
 // search returns where the row of an id is, or would be.
 func (t *Table) search(id uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.jobs, id, func(j *Job, id uint64) int { return cmp.Compare(j.ID, id) })
+}
+
+// rowOf is the row of an id, committed or not. It must be there.
+func (t *Table) rowOf(id uint64) *Job {
+	i, _ := t.search(id)
+	return t.jobs[i]
 }
 
 // write changes rows and tells the judge.

@@ -64,6 +64,10 @@ func worldOf(p *plan, seed uint64) *world {
 	w.table.watch = w.judge.changed
 	w.table.recorded = w.judge.recorded
 	w.table.born = w.judge.born
+	w.table.bornOf, w.table.calledOff = w.judge.bornOf, func() { w.judge.saw["job that a count calls off"]++ }
+	w.table.flowBecame = w.judge.flowBecame
+	w.table.bornMost = 3 // so that some are left
+	w.table.refuses = func(o *order) bool { return time.Since(w.began) < o.refused }
 	w.table.lapsed = w.lapsed
 	w.table.passing = w.passingLocked
 	w.table.locked = func(lease string) bool { return w.lockedLeases[lease].After(time.Now()) }
@@ -495,6 +499,9 @@ func (i *instance) start() *engine.Engine {
 		opened := func(context.Context, queue_job.Config) (engine.Tables, error) {
 			t := &Table{tables: i.world.table.tables, link: i.link}
 			tables := engine.Tables{Jobs: t, Run: runs{i.link}, Leases: t, RestRuns: t, Layouts: t, Dormancy: t, Ahead: t, Close: func() {}, ID: i.id()}
+			if flowing(i.world.seed) {
+				tables.Flows = t
+			}
 			if i.speaks() {
 				tables.Beats = &Table{tables: t.tables, link: i.link, pulse: true}
 			}

@@ -354,7 +354,7 @@ func (s *Store) beginUndo(ctx context.Context, f *Flow) (ready []uint64, turned 
 	if err != nil || len(nodes) <= f.Nodes { // deleted by hand
 		return nil, false, err
 	}
-	if undo := undoNodes(f.ID, nodes); len(undo) > 0 {
+	if undo := UndoNodes(f.ID, nodes); len(undo) > 0 {
 		return s.addUndo(ctx, f, undo)
 	}
 	turned, err = s.endFlow(ctx, f.ID, flowEnd{FlowStopping, FlowUndone})
@@ -374,10 +374,10 @@ func (s *Store) holdGivenUp(ctx context.Context, jobs []uint64) (all bool, err e
 	return true, nil
 }
 
-// undoNodes are the nodes that undo a flow of these nodes, without what their jobs are, and at last the node for the end of that; none: there is
+// UndoNodes are the nodes that undo a flow of these nodes, without what their jobs are, and at last the node for the end of that; none: there is
 // nothing to undo. They stand in the order in which they are done. What undoes a job waits for what undoes those that came after it. A job that
 // nothing undoes hands that on: if several came before it, and it waits for several, as a node of its own, so that there are not as many pairs.
-func undoNodes(flow uint64, nodes []Node) (undo []Node) {
+func UndoNodes(flow uint64, nodes []Node) (undo []Node) {
 	end := len(nodes) - 1
 	before := make([]int, end+1) // how many jobs come before each
 	for i := range nodes[:end] {

@@ -55,7 +55,7 @@ func TestEachJobThatHasSucceededIsUndoneOnceAndBeforeWhatItCameAfter(t *testing.
 	passes := 0
 	for seed := range uint64(2000) {
 		nodes := aGraph(rand.New(rand.NewPCG(seed, 1)))
-		undo := undoNodes(7, nodes)
+		undo := UndoNodes(7, nodes)
 		place, waits := map[string]int{}, make([]int, len(undo))
 		for i := range undo {
 			n := &undo[i]
@@ -122,7 +122,7 @@ func TestUndoingALargeFlowHasNoMorePairsThanTheFlow(t *testing.T) {
 	}
 	nodes[wide].Name = "join"
 	pairs := 0
-	for _, n := range undoNodes(7, nodes) {
+	for _, n := range UndoNodes(7, nodes) {
 		pairs += len(n.Followers)
 	}
 	if pairs != 3*wide {
