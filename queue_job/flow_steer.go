@@ -214,13 +214,13 @@ func (j *Jobs) cancelFlow(ctx context.Context, ex Executor, st *record.Store, f 
 	return cancelled, err
 }
 
-// UndoFlow has a flow be undone that is open, done or cancelled, or that stops only to be cancelled, since its deadline has passed. It reports whether
-// the flow was not being undone before. That goes one way: from the commit on, no job of the flow is added any more. Those that wait are cancelled,
-// those that run end, be it with a success. Then, for each job that has succeeded, the job of its [FlowJob.Undo] is added, once, after those of the
-// jobs that came after it have succeeded. When all of them have, the flow is undone. A job of it that has failed or was cancelled is not retried any
-// more, see [Retried.Undone]. A run that was under way when its job was cancelled is waited for, for some ten seconds. All of this is done by the
-// instances, within a second or so. In a transaction of yours, it counts with the commit. If there is no such flow, the cause of the error is
-// [ErrNoFlow].
+// UndoFlow has a flow be undone that is open, done or cancelled, or that stops only to be cancelled, since its deadline has passed. It reports
+// whether the flow was not being undone before. That goes one way: from the commit on, no job of the flow is added any more. Those that wait are
+// cancelled, those that run end, be it with a success. Then, for each job that has succeeded, the job of its [FlowJob.Undo] is added, once, after
+// those of the jobs that came after it have succeeded. When all of them have, the flow is undone. A job of it that has failed or was cancelled is not
+// retried any more, see [Retried.Undone]. A run that was under way when its job was cancelled is waited for, for some ten seconds. All of this is
+// done by the instances, within a second or so. In a transaction of yours, it counts with the commit. If there is no such flow, the cause of the
+// error is [ErrNoFlow].
 func (j *Jobs) UndoFlow(ctx context.Context, ex Executor, id uint64) (begins bool, err error) {
 	st, err := j.through(ex)
 	var f *store.Flow
