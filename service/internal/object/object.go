@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/service/internal/problem"
@@ -40,12 +43,79 @@ func Read(text []byte, at string, into any) (wrong []problem.Field) {
 		case seen[m.name]:
 			say(pointer, "it comes twice; send it once")
 		case string(m.value) == "null":
+		case target.Field(n).Kind() == reflect.Map:
+			wrong = append(wrong, readMap(m.value, at+pointer, target.Field(n), true)...)
+		case target.Field(n).Type() != reflect.TypeFor[json.RawMessage]() && IsHalved(m.value):
+			say(pointer, "%s", Halved)
 		case json.Unmarshal(m.value, target.Field(n).Addr().Interface()) != nil:
 			say(pointer, "it is to be %s", kindOf(target.Field(n).Type()))
 		}
 		seen[m.name] = true
 	}
 	return wrong
+}
+
+// ReadTexts reads an object of texts, whose names may be any. If it is strict, none comes twice, of which one would count, and no text is null.
+func ReadTexts(text []byte, at string, strict bool) (texts map[string]string, wrong []problem.Field) {
+	wrong = readMap(text, at, reflect.ValueOf(&texts).Elem(), strict)
+	return texts, wrong
+}
+
+// readMap reads an object into a map.
+func readMap(text []byte, at string, into reflect.Value, strict bool) (wrong []problem.Field) {
+	say := func(pointer, detail string) {
+		wrong = append(wrong, problem.Field{Pointer: at + pointer, Detail: detail})
+	}
+	switch {
+	case json.Unmarshal(text, into.Addr().Interface()) != nil:
+		say("", "it is to be "+kindOf(into.Type()))
+		return wrong
+	case !strict:
+		return nil
+	case IsHalved(text):
+		say("", Halved)
+		return wrong
+	}
+	members, _ := membersOf(text) // it is an object
+	seen := map[string]bool{}
+	for _, m := range members {
+		switch pointer := "/" + Escaped(m.name); {
+		case seen[m.name]:
+			say(pointer, "it comes twice; send it once")
+		case string(m.value) == "null" && into.Type().Elem().Kind() == reflect.String:
+			say(pointer, "it is null; send a text, or leave it out")
+		}
+		seen[m.name] = true
+	}
+	return wrong
+}
+
+// Halved says what is wrong with a text that [IsHalved].
+const Halved = `it has half of a surrogate pair, such as \ud83d alone, which is no character; cut texts between characters`
+
+// IsHalved reports whether a text of JSON has half of a surrogate pair. UTF-8 has none, so whoever reads the text puts another character there,
+// and two texts become one.
+func IsHalved(text []byte) bool {
+	unit := func(n int) rune { // that is escaped there; 0: none is
+		if n+6 > len(text) || text[n] != '\\' || text[n+1] != 'u' {
+			return 0
+		}
+		is, _ := strconv.ParseUint(string(text[n+2:n+6]), 16, 16)
+		return rune(is)
+	}
+	for n := bytes.IndexByte(text, '\\'); n >= 0 && n < len(text); n++ {
+		if text[n] != '\\' {
+			continue
+		}
+		if first := unit(n); utf16.IsSurrogate(first) {
+			if utf16.DecodeRune(first, unit(n+6)) == unicode.ReplacementChar {
+				return true
+			}
+			n += 6
+		}
+		n++ // what is escaped may be a backslash
+	}
+	return false
 }
 
 // Escaped is a name as a part of a JSON pointer.

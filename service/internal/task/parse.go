@@ -123,7 +123,7 @@ var contentFields = fields{
 	"url":    func(p *parser, v json.RawMessage, t *Task, at string) { p.text(v, at, &t.URL) },
 	"method": func(p *parser, v json.RawMessage, t *Task, at string) { p.text(v, at, &t.Method) },
 	"headers": func(p *parser, v json.RawMessage, t *Task, at string) {
-		p.into(v, at, &t.Headers, "an object of texts")
+		t.Headers = p.texts(v, at)
 	},
 	"content_type": func(p *parser, v json.RawMessage, t *Task, at string) { p.text(v, at, &t.ContentType) },
 	"body":         (*parser).body,
@@ -133,7 +133,7 @@ var contentFields = fields{
 	"retry":        func(p *parser, v json.RawMessage, t *Task, at string) { t.Retry = p.retry(v, at) },
 	"expires":      func(p *parser, v json.RawMessage, t *Task, at string) { p.time(v, at, &t.Expires) },
 	"on_failure":   (*parser).onFailure,
-	"labels":       func(p *parser, v json.RawMessage, t *Task, at string) { p.into(v, at, &t.Labels, "an object of texts") },
+	"labels":       func(p *parser, v json.RawMessage, t *Task, at string) { t.Labels = p.texts(v, at) },
 }
 
 var taskFields = func() fields {
@@ -189,13 +189,23 @@ func because(err error) string {
 	return ": " + strings.TrimPrefix(err.Error(), "json: ")
 }
 
-func (p *parser) into(v json.RawMessage, at string, target any, what string) {
-	if json.Unmarshal(v, target) != nil {
-		p.say(at, "it is to be %s", what)
+func (p *parser) text(v json.RawMessage, at string, target *string) {
+	switch {
+	case json.Unmarshal(v, target) != nil:
+		p.say(at, "it is to be a text")
+	case p.strict && object.IsHalved(v):
+		p.say(at, "%s", object.Halved)
 	}
 }
 
-func (p *parser) text(v json.RawMessage, at string, target *string) { p.into(v, at, target, "a text") }
+// texts reads an object of texts.
+func (p *parser) texts(v json.RawMessage, at string) (texts map[string]string) {
+	texts, wrong := object.ReadTexts(v, at, p.strict)
+	for _, f := range wrong {
+		p.say(f.Pointer, "%s", f.Detail)
+	}
+	return texts
+}
 
 func (p *parser) timeout(v json.RawMessage, t *Task, at string) {
 	if p.duration(v, at, &t.Timeout); t.Timeout == 0 && p.strict { // else checkContent looks at it
@@ -240,8 +250,14 @@ func (p *parser) time(v json.RawMessage, at string, target *time.Time) {
 	*target = when
 }
 
-// ParseTimeJSON is ParseTime for a text or a number of JSON.
-func ParseTimeJSON(v []byte) (time.Time, error) { return ParseTime(strings.Trim(string(v), `"`)) }
+// ParseTimeJSON is ParseTime for a text or a number of JSON. In a text, some encoders escape characters that stand in times, such as the plus.
+func ParseTimeJSON(v []byte) (time.Time, error) {
+	text := string(v)
+	if strings.HasPrefix(text, `"`) && json.Unmarshal(v, &text) != nil {
+		return time.Time{}, errTime
+	}
+	return ParseTime(text)
+}
 
 // ParseTime reads a time: RFC 3339, or unix seconds.
 func ParseTime(text string) (time.Time, error) {
@@ -300,16 +316,20 @@ func (p *parser) onFailure(v json.RawMessage, t *Task, at string) {
 }
 
 func (p *parser) retry(v json.RawMessage, at string) *Retry {
-	r, members := &Retry{}, p.members(v, at)
+	r, members, given := &Retry{}, p.members(v, at), 0
 	for name, value := range members {
-		switch pointer := at + "/" + object.Escaped(name); name {
-		case "waits":
+		pointer, isGiven := at+"/"+object.Escaped(name), !bytes.Equal(value, []byte("null"))
+		if isGiven {
+			given++
+		}
+		switch {
+		case name == "waits" && isGiven:
 			p.waits(value, pointer, r)
-		case "max_attempts":
+		case name == "max_attempts" && isGiven:
 			if json.Unmarshal(value, &r.MaxAttempts) != nil || r.MaxAttempts < 1 || r.MaxAttempts > AttemptsMax {
 				p.say(pointer, "it is to be a number from 1 to %d; 1 means that nothing is sent again", AttemptsMax)
 			}
-		default:
+		case name != "waits" && name != "max_attempts":
 			p.say(pointer, "there is no such field; there are max_attempts, waits")
 		}
 	}
@@ -317,7 +337,7 @@ func (p *parser) retry(v json.RawMessage, at string) *Retry {
 		p.say(at+"/max_attempts", "it is the first attempt and %d more, and there are %d waits; leave out the waits that are too many, or raise it",
 			r.MaxAttempts-1, len(r.Waits))
 	}
-	if p.strict && members != nil && len(members) == 0 {
+	if p.strict && members != nil && given == 0 {
 		p.say(at, "it says nothing; set waits, or max_attempts, of which 1 means that nothing is sent again")
 	}
 	return r

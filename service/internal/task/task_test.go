@@ -110,6 +110,11 @@ func TestWhatIsWrongWithATaskIsSaidAtOnceAndWhere(t *testing.T) {
 		`{"url":"http://h/","body":1,"body_text":"1"}`:                                         "/tasks/3",
 		`{"url":"http://h/","body_base64":"~"}`:                                                "/tasks/3/body_base64",
 		`{"url":"http://h/","headers":{"a":1}}`:                                                "/tasks/3/headers",
+		`{"url":"http://h/","headers":{"a":"1","a":"2"}}`:                                      "/tasks/3/headers/a",
+		`{"url":"http://h/","labels":{"a":null,"b/c":"1","b/c":"2"}}`:                          "/tasks/3/labels/a /tasks/3/labels/b~1c",
+		`{"url":"http://h/","name":"a\ud83d","body_text":"\udc00","labels":{"a":"\ud83d"}}`:    "/tasks/3/body_text /tasks/3/labels /tasks/3/name",
+		`{"url":"http://h/","retry":{"waits":null,"max_attempts":null}}`:                       "/tasks/3/retry",
+		`{"url":"http://h/","at":"1922342400\""}`:                                              "/tasks/3/at",
 		`{"url":"http://h/","topic":"other"}`:                                                  "/tasks/3/topic",
 		`{"url":"http://h/","body_text":"` + strings.Repeat("x", BodyMax+1) + `"}`:             "/tasks/3/body",
 	} {
@@ -125,6 +130,32 @@ func TestWhatIsWrongWithATaskIsSaidAtOnceAndWhere(t *testing.T) {
 		if strings.Join(got, " ") != want || bad.Code != problem.Invalid {
 			t.Errorf("%.100s: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// Encoders write the same in different ways: some escape a plus, or give each field that has no value as null.
+func TestWhatIsTheSameInJSONMeansTheSame(t *testing.T) {
+	want := parse(t, `{"url":"http://h/a","at":"2030-12-01T09:00:00+01:00","expires":"2030-12-02T00:00:00Z","retry":{"waits":["5s"]},"labels":{"a+b":"😀"}}`)
+	for _, text := range []string{
+		`{"url":"http:\/\/h\/a","at":"2030-12-01T09:00:00\u002B01:00","expires":"2030-12-02T00\u003a00:00Z","retry":{"waits":["5s"],"max_attempts":null},"labels":{"a\u002bb":"\ud83d\ude00"}}`,
+		`{"url":"http://h/a","at":"2030-12-01T09:00:00+01:00","expires":"2030-12-02T00:00:00Z","retry":{"max_attempts":null,"waits":["5s"]},"labels":{"a+b":"😀"},"delay":null,"headers":null,"name":null}`,
+	} {
+		if got := parse(t, text); !got.At.Equal(want.At) || !got.Expires.Equal(want.Expires) || got.URL != want.URL || !reflect.DeepEqual(got.Retry, want.Retry) || !reflect.DeepEqual(got.Labels, want.Labels) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+	for v, want := range map[string]int64{`"1922342400"`: 1922342400, `1922342400`: 1922342400, `"2030-12-01T09:00:00\u002B01:00"`: 1922342400} {
+		if at, err := ParseTimeJSON([]byte(v)); err != nil || at.Unix() != want {
+			t.Errorf("%s: %v, %v", v, at, err)
+		}
+	}
+}
+
+// What a plain INSERT has written is sent as far as it can be understood.
+func TestAnInsertMayHaveWhatTheAPIRefuses(t *testing.T) {
+	got, bad := ParseContent(`{"url":"http://h/","headers":{"x":"1","x":"2"},"labels":{"a":"\ud83d","b":null},"retry":{"max_attempts":null}}`)
+	if bad != nil || got.Headers["x"] != "2" || got.Labels["a"] != "\ufffd" || got.Retry.Attempts() != 1 {
+		t.Errorf("%+v, %v", got, bad)
 	}
 }
 
