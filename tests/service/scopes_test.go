@@ -205,3 +205,32 @@ func TestEachFieldIsShownToThoseWhoMaySeeIt(t *testing.T) {
 		}
 	})
 }
+
+// A receiver that sends its callers elsewhere mostly repeats what they have asked for.
+func TestARedirectShowsNoSecretOfTheTask(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/failed" {
+				http.Redirect(w, r, "/moved?"+r.URL.RawQuery+"#S3CRET-fragment", http.StatusPermanentRedirect)
+			}
+		})
+		api := start(t, d)
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		id := api.send(http.StatusCreated, "POST", "/v1/topics/shop.a/tasks", fmt.Sprintf(
+			`{"url":"%s/x?token=S3CRET-query","retry":{"max_attempts":1},"on_failure":{"url":"%[1]s/failed"}}`, to.URL)).id()
+		api.awaitStatus(id, "failed")
+		token := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:read"],"topics":["shop.*"]}`).json("token").(string)
+		attempts := api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/attempts", "", "Authorization: Bearer "+token)
+		why := api.send(http.StatusOK, "GET", "/v1/tasks/"+id+"/why", "", "Authorization: Bearer "+token)
+		for _, shown := range []answer{attempts, why} {
+			if text := string(shown.text); strings.Contains(text, hidden) || !strings.Contains(text, "/moved?token=…") {
+				t.Errorf("%s", text)
+			}
+		}
+		await(t, "the failure is told", func() bool { return len(to.all()) == 2 })
+		if told := to.all()[1].body; strings.Contains(told, hidden) {
+			t.Errorf("%s", told)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/schedules"
@@ -35,7 +36,8 @@ func viewOfSchedule(c *call, scope tokens.Scope, job *queue_job.JobInfo) (view s
 	if bad != nil || !c.caller.MayTopic(scope, s.Topic) {
 		return view, false
 	}
-	view = scheduleView{Name: job.Key, Cron: s.Cron, Topic: s.Topic, Next: stamp(job.Due), Created: stamp(job.Created), URL: redacted(s.Content().URL)}
+	view = scheduleView{Name: job.Key, Cron: s.Cron, Topic: s.Topic,
+		Next: stamp(job.Due), Created: stamp(job.Created), URL: deliver.WithoutValues(s.Content().URL)}
 	if c.caller.MayTopic(tokens.ReadBodies, s.Topic) {
 		view.Task = s.Task
 	}

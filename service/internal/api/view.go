@@ -1,12 +1,11 @@
 package api
 
 import (
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/queue_job"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/task"
 	"github.com/create-info/persistent-queue/service/internal/topics"
 )
@@ -106,7 +105,7 @@ func viewOf(job *queue_job.JobInfo, topic *topics.Topic) view {
 		v.MaxAttempts = *job.MaxRetries + 1
 	}
 	v.Expires = stamp(content.Expires)
-	v.Method, v.URL, v.Labels = content.Method, redacted(content.URL), content.Labels
+	v.Method, v.URL, v.Labels = content.Method, deliver.WithoutValues(content.URL), content.Labels
 	return v
 }
 
@@ -115,19 +114,4 @@ func stamp(at time.Time) string {
 		return ""
 	}
 	return at.UTC().Format(time.RFC3339)
-}
-
-// redacted is an address without the values of its query, which may be secrets.
-func redacted(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.RawQuery == "" {
-		return address
-	}
-	var parts []string
-	for part := range strings.SplitSeq(u.RawQuery, "&") {
-		name, _, _ := strings.Cut(part, "=")
-		parts = append(parts, name+"=…")
-	}
-	address, _, _ = strings.Cut(address, "?")
-	return address + "?" + strings.Join(parts, "&")
 }

@@ -102,6 +102,40 @@ func isEscape(text string) bool {
 	return len(text) > 2 && strings.IndexByte(digits, text[1]) >= 0 && strings.IndexByte(digits, text[2]) >= 0
 }
 
+// WithoutValues is an address as those may see it who may not see secrets: without the values of its query, without a password and without what
+// stands behind a #.
+func WithoutValues(address string) string {
+	address, _, hasFragment := strings.Cut(address, "#")
+	address, query, hasQuery := strings.Cut(address, "?")
+	if begin := strings.Index(address, "//") + 2; begin >= 2 {
+		end := len(address)
+		if i := strings.IndexByte(address[begin:], '/'); i >= 0 {
+			end = begin + i
+		}
+		if at := strings.LastIndexByte(address[begin:end], '@'); at >= 0 {
+			user, _, hasPassword := strings.Cut(address[begin:begin+at], ":")
+			if hasPassword {
+				address = address[:begin] + user + ":…" + address[begin+at:]
+			}
+		}
+	}
+	if hasQuery {
+		address += "?"
+	}
+	for n, part := range strings.Split(query, "&") {
+		if n > 0 {
+			address += "&"
+		}
+		if name, _, _ := strings.Cut(part, "="); query != "" {
+			address += name + "=…"
+		}
+	}
+	if hasFragment {
+		address += "#…"
+	}
+	return address
+}
+
 // hostOf is the host of a URL, as a name or as an address. Other spellings of addresses than the usual are refused: what they mean differs
 // from program to program.
 func hostOf(u *url.URL) (string, netip.Addr, error) {

@@ -95,3 +95,23 @@ func lenient(text string) string {
 		return decoded
 	})
 }
+
+func TestAnAddressIsShownWithoutWhatMayBeASecret(t *testing.T) {
+	for given, want := range map[string]string{
+		"http://h/a":                      "http://h/a",
+		"http://h/a?":                     "http://h/a?",
+		"http://h/a?b=1&c&d=":             "http://h/a?b=…&c=…&d=…",
+		"https://ann:pw@h:8443/a@b?c=@":   "https://ann:…@h:8443/a@b?c=…",
+		"https://ann@h":                   "https://ann@h",
+		"https://ann:p@w@h":               "https://ann:…@h",
+		"//h/a?b=1":                       "//h/a?b=…",
+		"/login?to=1#access_token=secret": "/login?to=…#…",
+		"?b=1":                            "?b=…",
+		"http://h/%zz?b=1":                "http://h/%zz?b=…",
+		"":                                "",
+	} {
+		if got := WithoutValues(given); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}

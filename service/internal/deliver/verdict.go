@@ -88,7 +88,7 @@ func judgeAnswer(e evidence, rules *Rules, now time.Time) verdict {
 
 func redirectDetail(e evidence) string {
 	const locationMax = 200
-	location := e.header.Get("Location")
+	location := WithoutValues(e.header.Get("Location")) // it may repeat the task's own address
 	return fmt.Sprintf("the receiver answered %d; redirects are not followed, so use the right URL at once; Location: %.*q",
 		e.status, locationMax, location)
 }
