@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service"
 	"github.com/create-info/persistent-queue/tests/dbtest"
 )
@@ -231,6 +232,49 @@ func TestARedirectShowsNoSecretOfTheTask(t *testing.T) {
 		await(t, "the failure is told", func() bool { return len(to.all()) == 2 })
 		if told := to.all()[1].body; strings.Contains(told, hidden) {
 			t.Errorf("%s", told)
+		}
+	})
+}
+
+// A list has a most. What a caller may not see takes none of it, or a busy neighbour would hide all that is the caller's own.
+func TestAListShowsACallersOwnHoweverMuchThereIsOfOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.SQLite(t, func(t *testing.T, d dbtest.Database) {
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		api.token = api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["admin"],"topics":["*"]}`).json("token").(string)
+		const operation, schedule = `{"do":"retry","topic":%q}`, `{"cron":"@yearly","topic":%q,"task":{"url":"http://127.0.0.1/"}}`
+		for _, topic := range []string{"busy", "shop"} {
+			api.send(http.StatusCreated, "PUT", "/v1/topics/"+topic, "{}")
+		}
+		own := api.send(http.StatusAccepted, "POST", "/v1/operations", fmt.Sprintf(operation, "shop")).id()
+		for range 1101 {
+			api.send(http.StatusAccepted, "POST", "/v1/operations", fmt.Sprintf(operation, "busy"))
+		}
+		jobs, err := queue_job.Open(d.DB)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := make([]queue_job.AddModelJob, 1100)
+		for n := range others {
+			others[n] = queue_job.AddModelJob{JobType: 999_998, StartTime: 4_000_000_000, Key: fmt.Sprint("s", n), JobParams: queue_job.JSON(fmt.Sprintf(schedule, "busy"))}
+		}
+		if _, err := jobs.AddMany(t.Context(), d.DB, others); err != nil {
+			t.Fatal(err)
+		}
+		api.send(http.StatusCreated, "PUT", "/v1/schedules/own", fmt.Sprintf(schedule, "shop"))
+		token := api.send(http.StatusCreated, "POST", "/v1/tokens", `{"scopes":["tasks:read"],"topics":["shop"]}`).json("token").(string)
+		seen := &instance{t, api.base, token}
+		if list := seen.send(http.StatusOK, "GET", "/v1/operations", ""); list.json("operations.0.id") != own || list.json("operations.1") != nil {
+			t.Errorf("%s", list.text)
+		}
+		if list := seen.send(http.StatusOK, "GET", "/v1/schedules", ""); list.json("schedules.0.name") != "own" || list.json("schedules.1") != nil {
+			t.Errorf("%s", list.text)
+		}
+		if all := api.send(http.StatusOK, "GET", "/v1/operations", "").json("operations").([]any); len(all) != 100 {
+			t.Errorf("%d operations are listed, want the newest 100", len(all))
+		}
+		if all := api.send(http.StatusOK, "GET", "/v1/schedules", "").json("schedules").([]any); len(all) != 1000 {
+			t.Errorf("%d schedules are listed, want 1000", len(all))
 		}
 	})
 }

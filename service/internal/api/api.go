@@ -34,8 +34,9 @@ type Parts struct {
 	Intake *intake.Intake
 	// CheckURL refuses an address that the deliverer would not call, with the remedy.
 	CheckURL func(address string) error
-	// Destinations tells how the destinations are, at most that many. Nil: this process sends nothing.
-	Destinations func(most int) []deliver.Destination
+	// Destinations tells how the destinations of the topics are that may be seen, at most that many. The topic of what all have in common is
+	// empty. Nil: this process sends nothing.
+	Destinations func(seen func(topic string) bool, most int) []deliver.Destination
 	Aliases      Aliases
 	// Leaving ends when the service is about to stop; then no request waits any more. Nil: never.
 	Leaving context.Context

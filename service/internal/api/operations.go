@@ -292,20 +292,30 @@ func (a *api) operationOf(ctx context.Context, c *call, scope tokens.Scope, ex q
 	return view, err
 }
 
-const operationsShown = 100 // the newest ones
+const (
+	operationsShown = 100  // the newest ones
+	operationsRead  = 1000 // at a time, if there are others among them
+)
 
+// listOperations lists the newest operations on topics that the caller may see, however many others there are.
 func (a *api) listOperations(c *call) error {
 	ctx, cancel := c.within()
 	defer cancel()
-	all, err := operate.Operations(ctx, a.Jobs, a.DB, 0, operationsShown)
-	if err != nil {
-		return err
-	}
 	list := []operationView{}
-	for i := range all {
-		if view, there := a.viewOfOperation(c, tokens.ReadTasks, &all[i]); there {
-			list = append(list, view)
+	for before, most := uint64(0), operationsShown; ; most = operationsRead {
+		some, err := operate.Operations(ctx, a.Jobs, a.DB, before, most)
+		if err != nil {
+			return err
 		}
+		for i := range some {
+			if view, there := a.viewOfOperation(c, tokens.ReadTasks, &some[i]); there && len(list) < operationsShown {
+				list = append(list, view)
+			}
+		}
+		if len(some) < most || len(list) == operationsShown {
+			break
+		}
+		before = some[len(some)-1].Id
 	}
 	return c.say(http.StatusOK, struct {
 		Operations []operationView `json:"operations"`

@@ -359,10 +359,11 @@ const destinationsMax = 1000 // the worst ones
 func (a *api) listDestinations(c *call) error {
 	list := []destination{}
 	if a.Destinations != nil {
-		for _, d := range a.Destinations(destinationsMax) {
-			if d.Topic == "" && c.caller.May(tokens.Admin) || d.Topic != "" && c.caller.MayTopic(tokens.ReadTasks, d.Topic) {
-				list = append(list, destination{d.Origin, d.Topic, string(d.State), stamp(d.OpenUntil), string(d.Why), d.InFlight, d.Waiting, d.Limit})
-			}
+		seen := func(topic string) bool {
+			return topic == "" && c.caller.May(tokens.Admin) || topic != "" && c.caller.MayTopic(tokens.ReadTasks, topic)
+		}
+		for _, d := range a.Destinations(seen, destinationsMax) {
+			list = append(list, destination{d.Origin, d.Topic, string(d.State), stamp(d.OpenUntil), string(d.Why), d.InFlight, d.Waiting, d.Limit})
 		}
 	}
 	return c.say(http.StatusOK, struct {

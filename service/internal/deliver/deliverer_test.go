@@ -47,3 +47,22 @@ func TestACallArrivesAsItIs(t *testing.T) {
 		t.Errorf("timing %+v from %v", result.Timing, result.IP)
 	}
 }
+
+func TestDestinationsThatMayNotBeSeenTakeNoPlaceOfOthers(t *testing.T) {
+	r := receiver(t, func(w http.ResponseWriter, _ *http.Request) {})
+	d := newDeliverer(t, Config{Guard: local(t)})
+	for _, topic := range []string{"a", "b", "c"} {
+		call := callTo(r.URL)
+		call.Topic = &Topic{Name: topic}
+		if result := d.Deliver(t.Context(), call); result.Outcome != Succeeded {
+			t.Fatalf("%+v", result)
+		}
+	}
+	got := d.Destinations(func(topic string) bool { return topic == "c" }, 1)
+	if len(got) != 1 || got[0].Topic != "c" {
+		t.Errorf("%+v", got)
+	}
+	if all := d.Destinations(nil, 9); len(all) != 4 { // the origin, too
+		t.Errorf("%+v", all)
+	}
+}

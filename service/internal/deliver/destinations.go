@@ -34,10 +34,14 @@ const (
 	Paused   DestinationState = "paused"   // the receiver asked for a pause
 )
 
-// Destinations returns what is known of destinations, not more of them than asked: first come the destinations that get no calls, and then
-// the busiest ones. A destination that has not been used for a quarter of an hour is forgotten.
-func (d *Deliverer) Destinations(most int) []Destination {
+// Destinations returns what is known of the destinations of topics, not more of them than asked: first come the destinations that get no calls, and
+// then the busiest ones. Seen says which topics are meant; nil: all. The topic of an origin is empty. A destination that has not been used for a
+// quarter of an hour is forgotten.
+func (d *Deliverer) Destinations(seen func(topic string) bool, most int) []Destination {
 	all := d.lanes.destinations(time.Now())
+	if seen != nil {
+		all = slices.DeleteFunc(all, func(d Destination) bool { return !seen(d.Topic) })
+	}
 	slices.SortFunc(all, func(a, b Destination) int {
 		return cmp.Or(cmp.Compare(a.State.rank(), b.State.rank()), cmp.Compare(b.InFlight, a.InFlight), cmp.Compare(b.Waiting, a.Waiting),
 			cmp.Compare(a.Origin, b.Origin), cmp.Compare(a.Topic, b.Topic))

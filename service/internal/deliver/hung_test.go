@@ -51,7 +51,7 @@ func healthyBeside(t *testing.T, workers, perSecond, seconds int, hung *simRecei
 			if n := s.sum(stuck); n.attempts > 200 || n.failed > 0 {
 				t.Errorf("%v", n)
 			}
-			for _, d := range s.deliverer.Destinations(9) {
+			for _, d := range s.deliverer.Destinations(nil, 9) {
 				t.Logf("after %v: %+v", time.Since(began), d)
 			}
 		}

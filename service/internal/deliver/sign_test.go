@@ -69,7 +69,7 @@ func TestNoCallGoesOutWithoutTheSignatureThatItsReceiverExpects(t *testing.T) {
 	if result := d.Deliver(t.Context(), call); result.Outcome != Retry || !strings.Contains(result.Detail, "no secret") {
 		t.Errorf("%+v", result)
 	}
-	if in := d.Destinations(9)[0].InFlight; in != 0 {
+	if in := d.Destinations(nil, 9)[0].InFlight; in != 0 {
 		t.Errorf("%d calls are still in flight", in)
 	}
 }
