@@ -60,7 +60,7 @@ func Handler(parts Parts) http.Handler {
 		mux.HandleFunc(pattern, a.answer(pattern, route))
 	}
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path).Write(w)
+		a.writeError(w, r, problem.New(problem.NotFound, "there is no %s %s; /docs has what there is", r.Method, r.URL.Path))
 	})
 	a.Aliases.serve(mux, a)
 	describe(mux)
@@ -240,7 +240,7 @@ func (c *call) actor() string { return "API, " + c.caller.ID }
 
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	a.note(w, p)
-	if r.Header.Get("Content-Type") == ndjson { // its sender may wait for the answer, and the server would first wait for the body's end
+	if isStream(r) { // its sender may wait for the answer, and the server would first wait for the body's end
 		w.Header().Set("Connection", "close")
 	}
 	if p.Code == problem.Unauthorized {

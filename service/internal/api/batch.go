@@ -32,7 +32,7 @@ const (
 
 // addBatch adds the tasks of a JSON object all together, or those of an endless NDJSON line by line.
 func (a *api) addBatch(c *call) error {
-	if c.contentType() == ndjson {
+	if isStream(c.Request) {
 		return a.addStream(c)
 	}
 	if err := c.wantsJSON(); err != nil {

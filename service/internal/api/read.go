@@ -30,13 +30,10 @@ const (
 	askAgain = 250 * time.Millisecond // after which it is asked again whether a token still counts
 )
 
-// contentType is the media type of a request's body, in lower case.
-func (c *call) contentType() string {
-	media, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return media
+// isStream reports whether the body of a request is lines, each of which is a task: whatever stands behind the media type.
+func isStream(r *http.Request) bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && media == ndjson
 }
 
 // wantsJSON refuses other bodies: what a browser sends from a foreign page without asking first is never JSON.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"sync"
 	"time"
@@ -90,6 +91,10 @@ type answered struct {
 func (a *api) addStream(c *call) error {
 	if c.Request.Header.Get("Idempotency-Key") != "" {
 		return problem.New(problem.Invalid, "a stream has no Idempotency-Key; give its tasks names, then it can be sent again")
+	}
+	_, parameters, _ := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
+	if err := isUTF8(parameters); err != nil {
+		return err
 	}
 	if err := c.wantsPlain(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/tokens"
+	"github.com/create-info/persistent-queue/service/internal/topics"
 )
 
 // wires are connections in memory, so that their deadlines go by the test's clock.
@@ -136,5 +138,35 @@ func TestAStreamWaitsForAPlaceAndGivesItBack(t *testing.T) {
 	}
 	if n := strings.Count(w.Body.String(), `"problem":{`); n != 2 {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// Whoever sends a stream may wait for the answer before the first line, and the server would wait for that line before it answers.
+func TestAStreamThatIsRefusedIsAnsweredBeforeItEnds(t *testing.T) {
+	handler := Handler(Parts{Topics: topics.New(nil, topics.Limits{}, nil, slog.New(slog.DiscardHandler))})
+	for _, c := range []struct {
+		path, media string
+		open        bool // the sender may call
+		want        int
+	}{
+		{"/v1/batch", "application/x-ndjson", false, http.StatusUnauthorized},
+		{"/v1/batch", "application/x-ndjson; charset=utf-8", false, http.StatusUnauthorized},
+		{"/v1/batch", "Application/X-NDJSON", false, http.StatusUnauthorized},
+		{"/v1/batch", "application/x-ndjson; charset=iso-8859-1", true, http.StatusUnsupportedMediaType},
+		{"/v1/batch/", "application/x-ndjson", true, http.StatusNotFound},
+	} {
+		from, to := io.Pipe()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, from)
+		r.Header.Set("Content-Type", c.media)
+		if c.open {
+			r = r.WithContext(tokens.Open(r.Context()))
+			r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:8080"
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		to.Close()
+		if w.Code != c.want || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s, %s: %d, Connection: %q, want %d and close: %s", c.path, c.media, w.Code, w.Header().Get("Connection"), c.want, w.Body)
+		}
 	}
 }
