@@ -162,3 +162,32 @@ func TestAnOperatorDeletesTheTopicsThatBeginAlike(t *testing.T) {
 		}
 	})
 }
+
+// Who sends the tasks of a topic tells how late they are. If nobody does, they are late all the same.
+func TestTasksThatNobodySendsAreOverdue(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		to := receive(t, nil)
+		api := start(t, d, func(c *service.Config) { c.WithoutDelivery = true })
+		overdue := func() float64 {
+			return api.send(http.StatusOK, "GET", "/v1/topics/orders/stats", "").json("overdue_seconds").(float64)
+		}
+		add := func(task string) {
+			api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", fmt.Sprintf(`{"url":%q,%s}`, to.URL, task))
+		}
+		add(`"at":"2100-01-01T00:00:00Z"`)
+		if got := overdue(); got != 0 {
+			t.Errorf("nothing is due, and a task has been for %v s", got)
+		}
+		add(`"priority":"low"`)
+		await(t, "a task is overdue that is due at once", func() bool { return overdue() > 0 })
+		add(fmt.Sprintf(`"at":%d,"priority":"high"`, time.Now().Add(-time.Hour).Unix()))
+		add(fmt.Sprintf(`"at":%d`, time.Now().Add(-2*time.Hour).Unix()))
+		if got := overdue(); got < 7199 || got > 7500 {
+			t.Errorf("the first task has been due for two hours, and it says %v s", got)
+		}
+		start(t, d)
+		await(t, "they are sent", func() bool { return len(to.all()) == 3 })
+		await(t, "nothing is overdue", func() bool { return overdue() == 0 })
+	})
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/create-info/persistent-queue/internal/bridge"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/task"
@@ -322,7 +325,13 @@ func (a *api) topicStats(c *call) error {
 		s.Deferred += of.ByStatus[queue_job.JobStatusContinue]
 		s.Retrying += of.ByStatus[queue_job.JobStatusRetry]
 	}
-	for _, l := range slices.DeleteFunc(lines, func(l queue_job.Line) bool { return l.JobType != t.Type || l.Instance == "" }) {
+	lines = slices.DeleteFunc(lines, func(l queue_job.Line) bool { return l.JobType != t.Type || l.Instance == "" })
+	if len(lines) == 0 { // nobody sends the topic's tasks, so nobody tells how late they are
+		if s.Overdue, err = a.overdue(ctx, t.Type, clock); err != nil {
+			return err
+		}
+	}
+	for _, l := range lines {
 		s.InFlight += l.Running
 		s.Overdue = max(s.Overdue, l.Overdue.Seconds())
 		if p := l.PutOff; p != nil { // a task that is put off is due later, and has been late since it first was
@@ -339,6 +348,33 @@ func (a *api) topicStats(c *call) error {
 		s.Failed += l.Runs[queue_job.JobStatusFailed] + l.Runs[queue_job.JobStatusRetry]
 	}
 	return c.say(http.StatusOK, s)
+}
+
+// overdue is for how many seconds the task has been due that has been due for longest. It looks at the head of each part of the due index, as an
+// instance does that begins to send the tasks.
+func (a *api) overdue(ctx context.Context, jobType int32, clock func() (time.Time, error)) (seconds float64, err error) {
+	rows, err := bridge.QueueJob.StoreOf(a.Jobs, a.DB)
+	if err != nil {
+		return 0, err
+	}
+	var places []store.Place
+	for _, lane := range store.Lanes() {
+		places = append(places, store.Place{Lane: lane})
+	}
+	heads, err := rows.Page(ctx, jobType, store.Shard{}, places, 0, 1)
+	if err != nil {
+		return 0, err
+	}
+	for _, head := range heads {
+		for _, row := range head {
+			now, err := clock()
+			if err != nil {
+				return 0, err
+			}
+			seconds = max(seconds, now.Sub(time.Unix(cmp.Or(row.StartTime, row.CreateTime), 0)).Seconds())
+		}
+	}
+	return seconds, nil
 }
 
 // destination is a destination as the API shows it.
