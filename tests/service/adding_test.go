@@ -159,6 +159,11 @@ func TestARequestThatIsSentAgainIsAnsweredAsBefore(t *testing.T) {
 		const body, key = `{"url":"http://127.0.0.1/","at":"2100-01-01T00:00:00Z"}`, "Idempotency-Key: 7d0f"
 		first := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", body, key)
 		again := api.send(http.StatusCreated, "POST", "/v1/topics/orders/tasks", body, key)
+		for _, a := range []answer{first, again} {
+			if at := a.Header.Get("Location"); at != "/v1/tasks/"+first.id() {
+				t.Errorf("it is at %q", at)
+			}
+		}
 		if string(first.text) != string(again.text) || again.Header.Get("Idempotency-Replayed") != "true" {
 			t.Errorf("%s, then %s", first.text, again.text)
 		}

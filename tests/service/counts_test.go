@@ -34,28 +34,52 @@ func (o *openAPI) fieldsOf(schema any) []string {
 	return slices.Collect(maps.Keys(properties))
 }
 
-// pointersTo are the pointers of the objects in a value, which the schema says have fields of their own: not those with any names.
-func (o *openAPI) pointersTo(schema any, value any, at string) (pointers []string) {
+// pointersTo are the pointers of the objects in a value, which the schema says have fields of their own, or any names.
+func (o *openAPI) pointersTo(schema any, value any, at string) (own, anyNames []string) {
 	s, _ := schema.(map[string]any)
 	if ref, ok := s["$ref"].(string); ok {
 		return o.pointersTo(o.Components.Schemas[ref[strings.LastIndexByte(ref, '/')+1:]], value, at)
+	}
+	add := func(schema any, value any, at string) {
+		more, moreAny := o.pointersTo(schema, value, at)
+		own, anyNames = append(own, more...), append(anyNames, moreAny...)
 	}
 	properties, _ := s["properties"].(map[string]any)
 	switch v := value.(type) {
 	case map[string]any:
 		if properties == nil {
-			return nil
+			if s["additionalProperties"] != nil {
+				anyNames = append(anyNames, at)
+			}
+			return own, anyNames
 		}
-		pointers = append(pointers, at)
+		own = append(own, at)
 		for name, member := range v {
-			pointers = append(pointers, o.pointersTo(properties[name], member, at+"/"+name)...)
+			add(properties[name], member, at+"/"+name)
 		}
 	case []any:
 		for n, item := range v {
-			pointers = append(pointers, o.pointersTo(s["items"], item, fmt.Sprint(at, "/", n))...)
+			add(s["items"], item, fmt.Sprint(at, "/", n))
 		}
 	}
-	return pointers
+	return own, anyNames
+}
+
+// inside is what stands at a pointer.
+func inside(value any, pointer string) map[string]any {
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		switch v := value.(type) {
+		case map[string]any:
+			if part != "" {
+				value = v[part]
+			}
+		case []any:
+			n := 0
+			_, _ = fmt.Sscan(part, &n)
+			value = v[n]
+		}
+	}
+	return value.(map[string]any)
 }
 
 // with is the text of a value in which the object at a pointer has one more field, or has a field once more.
@@ -135,6 +159,14 @@ func TestWhatWouldHaveNoEffectIsRefused(t *testing.T) {
 			if (method == "POST" || method == "PATCH") && !takesKey {
 				refused("a key that nobody keeps", "Idempotency-Key", method, at, body[route], "Idempotency-Key: a")
 			}
+			if takesKey {
+				refused("an empty key", "Idempotency-Key", method, at, body[route], "Idempotency-Key: ")
+			}
+			for _, p := range op.Parameters { // a beginning of nothing begins all, and the first page has no cursor
+				if p.In == "query" && p.Name != "prefix" && p.Name != "cursor" {
+					refused("an empty parameter", "?"+p.Name, method, at+"?"+p.Name+"=", body[route])
+				}
+			}
 			content, hasBody := op.RequestBody.Content["application/json"]
 			if !hasBody {
 				refused("a body", "", method, at, `{"nonsense":1}`)
@@ -159,23 +191,13 @@ func TestWhatWouldHaveNoEffectIsRefused(t *testing.T) {
 			}
 			for _, text := range bodies {
 				value := valueOf(t, []byte(text))
-				for _, pointer := range o.pointersTo(content.Schema, value, "") {
+				own, anyNames := o.pointersTo(content.Schema, value, "")
+				for _, pointer := range own {
 					refused("an unknown field in "+text, pointer+"/nonsense", method, at, with(t, value, pointer, "nonsense", "1"))
-					var inside any = value
-					for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-						switch v := inside.(type) {
-						case map[string]any:
-							if part != "" {
-								inside = v[part]
-							}
-						case []any:
-							k := 0
-							_, _ = fmt.Sscan(part, &k)
-							inside = v[k]
-						}
-					}
-					for name := range inside.(map[string]any) {
-						refused("a field twice in "+text, pointer+"/"+name, method, at, with(t, value, pointer, name, "null"))
+				}
+				for _, pointer := range append(own, anyNames...) {
+					for name := range inside(value, pointer) {
+						refused("a field twice in "+text, pointer+"/"+name, method, at, with(t, value, pointer, name, `"2"`))
 					}
 				}
 			}
@@ -246,6 +268,9 @@ func TestAnOperationWithAKeyBeginsOnce(t *testing.T) {
 			return api.send(want, "POST", "/v1/operations", `{"do":"`+do+`","topic":"orders"}`, "Idempotency-Key: night-1")
 		}
 		first, second := begin(http.StatusAccepted, "cancel"), begin(http.StatusAccepted, "cancel")
+		if second.Header.Get("Location") != "/v1/operations/"+first.id() {
+			t.Errorf("it is at %q", second.Header.Get("Location"))
+		}
 		if first.id() != second.id() || second.Header.Get("Idempotency-Replayed") != "true" {
 			t.Errorf("%s, then %s", first.text, second.text)
 		}

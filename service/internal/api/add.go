@@ -78,7 +78,7 @@ func (a *api) add(c *call, name string, conflict task.Conflict) error {
 	if err != nil {
 		return err
 	}
-	c.Header().Set("Location", "/v1/tasks/"+strconv.FormatUint(added.Id, 10))
+	c.Header().Set("Location", tasksPath+strconv.FormatUint(added.Id, 10))
 	return c.say(status, answer)
 }
 

@@ -50,6 +50,8 @@ type api struct {
 	logged  atomic.Int64 // when a problem with a cause was logged last, in unix seconds
 }
 
+const tasksPath, operationsPath = "/v1/tasks/", "/v1/operations/" // where they are, by their ids
+
 const ofOwn = "/v1/topics/{topic}/tasks/{name}" // where a task is by the sender's own id
 
 // Handler returns the interface: everything below /v1/, and its description.

@@ -88,6 +88,8 @@ func (c *call) headersThatDoNotCount(pattern string) (wrong []problem.Field) {
 		switch isKey := name == "Idempotency-Key"; {
 		case len(values) > 1 && slices.Contains(once, name):
 			say(name, "it comes twice; send it once")
+		case isKey && slices.Contains(keyed, pattern) && strings.TrimSpace(values[0]) == "": // who sends it counts on it
+			say(name, "it is empty, so a second request would do the same again; send a key, such as a UUID, or leave it out")
 		case isKey && !slices.Contains(keyed, pattern) && (c.Method == http.MethodPost || c.Method == http.MethodPatch):
 			say(name, "this request takes none, and a second one would do the same again; leave it out")
 		case !isKey && strings.Contains(strings.ToLower(name), "idempoten"):

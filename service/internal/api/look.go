@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -220,6 +221,8 @@ func queryOf(values url.Values) (*query, error) {
 	for name, all := range values {
 		value, err := all[0], error(nil)
 		switch {
+		case value == "" && (name == "topic" || name == "name"):
+			err = errEmpty
 		case name == "topic":
 			q.Topic = value
 		case name == "name":
@@ -259,6 +262,8 @@ func queryOf(values url.Values) (*query, error) {
 	}
 	return q, nil
 }
+
+var errEmpty = errors.New("it is empty, and would choose nothing; give it a value, or leave it out for all")
 
 var errNoName = fmt.Errorf("no task can be called that: a name has at most %d characters of UTF-8, no zero, and no white space at an end",
 	task.NameMax)

@@ -224,12 +224,13 @@ func (a *api) addOperation(c *call) error {
 	view, before, err := a.beginOperation(ctx, c, key, change, wanted.Why)
 	if errors.Is(err, errAnswered) {
 		c.Header().Set("Idempotency-Replayed", "true")
+		c.locate(operationsPath, before.Answer)
 		return c.sayText(before.Status, []byte(before.Answer))
 	}
 	if err != nil {
 		return err
 	}
-	c.Header().Set("Location", "/v1/operations/"+view.ID)
+	c.Header().Set("Location", operationsPath+view.ID)
 	return c.say(http.StatusAccepted, view)
 }
 

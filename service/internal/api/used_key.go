@@ -77,6 +77,16 @@ func (a *api) answerKey(ctx context.Context, tx *sql.Tx, key *tables.UsedKey, st
 // answerer makes the answer to tasks that were added, in their transaction. An error ends it.
 type answerer func(ctx context.Context, tx *sql.Tx, added []queue_job.Added) (status int, body any, err error)
 
+// locate says where what an answer is about can be seen: below a path, by the id in the answer.
+func (c *call) locate(below, answer string) {
+	var is struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal([]byte(answer), &is) == nil && is.ID != "" {
+		c.Header().Set("Location", below+is.ID)
+	}
+}
+
 // once adds tasks and takes the request's key in the same transaction. If the key was used for the same request, it answers as then.
 func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, answer answerer) error {
 	var before tables.UsedKey
@@ -100,6 +110,9 @@ func (a *api) once(c *call, key tables.UsedKey, jobs []queue_job.AddModelJob, an
 	if err != nil {
 		return err
 	}
-	clear(jobs) // whoever reads the answer slowly holds up nobody
+	clear(jobs)         // whoever reads the answer slowly holds up nobody
+	if len(jobs) == 1 { // else the answer has no id, and may be long
+		c.locate(tasksPath, key.Answer)
+	}
 	return c.sayText(key.Status, []byte(key.Answer))
 }
