@@ -83,8 +83,8 @@ func (p *proxies) trusts(host string) bool {
 // be invented.
 func (p *proxies) client(peer string, forwardedFor []string) string {
 	for _, hop := range slices.Backward(strings.Split(strings.Join(forwardedFor, ","), ",")) {
-		ip, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
+		ip, is := hopOf(strings.TrimSpace(hop))
+		if !is {
 			return peer
 		}
 		if peer = ip.Unmap().String(); !p.trusts(peer) {
@@ -92,6 +92,18 @@ func (p *proxies) client(peer string, forwardedFor []string) string {
 		}
 	}
 	return peer
+}
+
+// hopOf is an address in X-Forwarded-For. Some proxies write its port, too, as Azure's gateway does, and then IPv6 in brackets.
+func hopOf(text string) (ip netip.Addr, is bool) {
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return with.Addr(), true
+	}
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		text = text[1 : len(text)-1]
+	}
+	ip, err := netip.ParseAddr(text)
+	return ip, err == nil
 }
 
 // user is the user that the proxy's header names; none, if it has several values, or a value that is no name.
