@@ -103,7 +103,8 @@ func (m *Metrics) finished(_ context.Context, job *queue_job.Job, f queue_job.Fi
 func number(jobType int32) string { return strconv.Itoa(int(jobType)) }
 
 var (
-	healthy      = prometheus.NewDesc(prefix+"healthy", "1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0.", nil, nil)
+	healthy = prometheus.NewDesc(prefix+"healthy",
+		"1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0. A process without a Runner does not tell it.", nil, nil)
 	leaseChanges = prometheus.NewDesc(prefix+"lease_changes_total",
 		"How many leases of the type this process has taken (how: taken) and no longer has (how: ended).", append(slices.Clone(ofType), "how"), nil)
 )
@@ -236,7 +237,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	collectLives(to, runners)
-	to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
+	if len(runners) > 0 { // who runs nothing is not well either: without the series, an alert hears that nobody runs jobs
+		to <- prometheus.MustNewConstMetric(healthy, prometheus.GaugeValue, one(well))
+	}
 	if running {
 		m.forget(there, time.Now())
 	}

@@ -160,11 +160,18 @@ func TestAPrometheusTakesThem(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	if err := testutil.CollectAndCompare(m, strings.NewReader(`
-# HELP persistent_queue_healthy 1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0.
+# HELP persistent_queue_healthy 1 if all Runners of this process can run their jobs (Runner.Health is nil), else 0. A process without a Runner does not tell it.
 # TYPE persistent_queue_healthy gauge
 persistent_queue_healthy 0
 `)); err != nil {
 		t.Error("a Runner that does not run: ", err)
+	}
+}
+
+// The alert that nobody runs jobs goes by whether anybody tells that it is healthy. A process that only takes tasks in runs none.
+func TestAProcessThatRunsNothingIsNotHealthy(t *testing.T) {
+	if n := testutil.CollectAndCount(metrics.New(), "persistent_queue_healthy"); n != 0 {
+		t.Errorf("it tells %d series", n)
 	}
 }
 
