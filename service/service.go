@@ -106,6 +106,9 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("service.Config.Topics is %d, TopicsPerToken %d and Room %d; use positive numbers, or 0 for the defaults",
 			cfg.Topics, cfg.TopicsPerToken, cfg.Room)
 	}
+	if field, why := cfg.Aliases.Wrong(); field != "" {
+		return nil, fmt.Errorf("service.Config.Aliases.%s: %s", field, why)
+	}
 	cfg.Topics = cmp.Or(cfg.Topics, topics.LimitDefault)
 	cfg.TopicsPerToken = cmp.Or(cfg.TopicsPerToken, (cfg.Topics+1)/2)
 	cfg.Room = cmp.Or(cfg.Room, intake.RoomDefault)

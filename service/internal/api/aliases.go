@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/nearby"
+	"github.com/create-info/persistent-queue/service/internal/deliver"
 	"github.com/create-info/persistent-queue/service/internal/intake"
 	"github.com/create-info/persistent-queue/service/internal/problem"
 	"github.com/create-info/persistent-queue/service/internal/task"
@@ -30,6 +33,24 @@ type Aliases struct {
 	DelayService map[string]string
 	// From are networks whose programs need no token there.
 	From []netip.Prefix
+}
+
+// Wrong says which alias can never work, by the name of its field, and why. Empty: each can.
+func (s *Aliases) Wrong() (field, why string) {
+	if s.DelayQueue != "" && !task.IsTopic(s.DelayQueue) {
+		return "DelayQueue", fmt.Sprintf("%q: %s", s.DelayQueue, task.TopicRule)
+	}
+	for _, sn := range slices.Sorted(maps.Keys(s.DelayService)) {
+		base := s.DelayService[sn]
+		switch at, err := url.Parse(base); {
+		case err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "":
+			return "DelayService", fmt.Sprintf("%s=%s: write the base as http://host:port", sn, base)
+		case at.User != nil || at.RawQuery != "" || at.ForceQuery || strings.Contains(base, "#"):
+			return "DelayService", fmt.Sprintf("%s=%s: each task's own path follows the base, so leave user, query and fragment out",
+				sn, deliver.WithoutValues(base))
+		}
+	}
+	return "", ""
 }
 
 // serve adds what is switched on.

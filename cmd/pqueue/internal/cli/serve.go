@@ -66,8 +66,8 @@ func (a *app) serveCommand() *cobra.Command {
 			if _, err := settle(cmd, s.config); err != nil {
 				return err
 			}
-			if err := s.parts(cmd); err != nil {
-				return err
+			if err := errors.Join(s.parts(cmd), s.checkPlaces()); err != nil {
+				return &exit{exitUsage, err}
 			}
 			password, err := s.password()
 			if err != nil {
@@ -207,6 +207,27 @@ func (s *server) parts(cmd *cobra.Command) error {
 	return nil
 }
 
+// checkPlaces refuses numbers of topics and addresses that there cannot be.
+func (s *server) checkPlaces() error {
+	var errs []error
+	if s.topics < 1 {
+		errs = append(errs, exitf(exitUsage, "--topics is %d; it is to be 1 or more", s.topics))
+	} else if s.topicsOfOne < 0 || s.topicsOfOne > s.topics {
+		errs = append(errs, exitf(exitUsage, "--topics-per-token is %d; it is to be from 1 to --topics, which is %d, or 0 for half of it",
+			s.topicsOfOne, s.topics))
+	}
+	for flag, address := range map[string]string{"--listen": s.listen, "--metrics-listen": cmp.Or(s.metrics, ":0")} {
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
+			errs = append(errs, exitf(exitUsage, "%s %s: %w", flag, address, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // password reads the password. Without one, the console must not be seen from elsewhere.
 func (s *server) password() (string, error) {
 	if s.passwordFile != "" && s.login || s.userHeader != "" && (s.login || s.passwordFile != "") {
@@ -218,7 +239,7 @@ func (s *server) password() (string, error) {
 	if s.passwordFile == "" {
 		host, _, err := net.SplitHostPort(s.listen)
 		if err != nil {
-			return "", exitf(exitUsage, "--listen %s: %w", s.listen, err)
+			return "", nil // checkPlaces has refused it
 		}
 		if s.console && !s.login && s.userHeader == "" && !isThisMachine(host) {
 			return "", exitf(exitUsage,

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"time"
 
 	persistent_queue "github.com/create-info/persistent-queue"
@@ -183,15 +182,14 @@ func (s *server) guard(never []netip.AddrPort) (*service.Guard, error) {
 func (s *server) aliases() (service.Aliases, error) {
 	a := service.Aliases{DelayQueue: s.delayQueue, DelayService: s.delayService}
 	var err error
-	if a.From, err = networksOf("--alias-from", s.aliasFrom); err != nil {
-		return a, err
+	if a.From, err = networksOf("--alias-from", s.aliasFrom); err == nil && len(a.From) > 0 && a.DelayQueue == "" && a.DelayService == nil {
+		err = exitf(exitUsage, "--alias-from is for clients of --delay-queue and --delay-service, and neither is given; leave it out, or switch one on")
 	}
-	for sn, base := range s.delayService {
-		if at, err := url.Parse(base); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-			return a, exitf(exitUsage, "--delay-service: %s=%s: write the base as http://host:port", sn, base)
-		}
+	flags := map[string]string{"DelayQueue": "--delay-queue", "DelayService": "--delay-service"}
+	if field, why := a.Wrong(); field != "" {
+		err = errors.Join(err, exitf(exitUsage, "%s: %s", flags[field], why))
 	}
-	return a, nil
+	return a, err
 }
 
 // retention is how long ended tasks are kept. The flags say 0 for no limit, and the service wants a negative time.

@@ -31,6 +31,7 @@ func settle(cmd *cobra.Command, file string) (from map[string]string, err error)
 		}
 		if err := value(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, readable(f, err)))
+			_ = f.Value.Set(f.DefValue) // where that cannot be read, nothing was set
 		}
 		f.Changed, from[f.Name] = true, source
 	}
@@ -229,7 +230,7 @@ func (a *app) checkServer(cmd *cobra.Command, s *server) error {
 	_, errProxies := s.proxies()
 	a.useOwnFile()
 	_, _, errAddress := a.address()
-	if err := errors.Join(s.parts(cmd), errPassword, errSigners, errCodec, errGuard, errAliases, errProxies, errAddress); err != nil {
+	if err := errors.Join(s.parts(cmd), s.checkPlaces(), errPassword, errSigners, errCodec, errGuard, errAliases, errProxies, errAddress); err != nil {
 		return &exit{exitUsage, err}
 	}
 	return nil
