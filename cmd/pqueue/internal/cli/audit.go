@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"iter"
 	"os"
 	"os/user"
 	"strconv"
@@ -28,17 +29,16 @@ acts (queue_job.WithActor). A part of an operation names its jobs.`,
 			"  pqueue audit list --operation 12 -o json | jq -r '.acts[].jobs[]'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Limit < 1 {
+				return exitf(exitUsage, "--limit %d: say how many to show, 1 or more", f.Limit)
+			}
 			return a.with(cmd.Context(), func(db *database) (err error) {
 				if f.JobTypes, err = a.typesOf(cmd.Context(), db, types); err != nil {
 					return err
 				}
-				var acts []operate.Act
-				err = a.within(cmd.Context(), func(ctx context.Context) (err error) {
-					acts, err = operate.Acts(ctx, db.jobs, db, f)
-					return err
-				})
+				n, err := list(a, a.acts(cmd.Context(), db, f), "acts", actColumns, actJSON)
 				if err == nil {
-					_, err = list(a, all(acts), "acts", actColumns, actJSON)
+					a.sayMore(n, f.Limit)
 				}
 				return err
 			})
@@ -51,6 +51,33 @@ acts (queue_job.WithActor). A part of an operation names its jobs.`,
 	cmd.Flags().Uint64Var(&f.Before, "before", 0, "only acts with smaller ids")
 	cmd.Flags().IntVarP(&f.Limit, "limit", "n", 100, "how many at most")
 	return cmd
+}
+
+// acts yields as many acts as the filter's limit says, a page at a time.
+func (a *app) acts(ctx context.Context, db *database, f operate.ActFilter) iter.Seq2[operate.Act, error] {
+	const together = 1000
+	return func(yield func(operate.Act, error) bool) {
+		for left := f.Limit; left > 0; left -= together {
+			f.Limit = min(left, together)
+			var page []operate.Act
+			err := a.within(ctx, func(ctx context.Context) (err error) {
+				page, err = operate.Acts(ctx, db.jobs, db, f)
+				return err
+			})
+			if err != nil {
+				yield(operate.Act{}, err)
+				return
+			}
+			for _, act := range page {
+				if f.Before = act.Id; !yield(act, nil) {
+					return
+				}
+			}
+			if len(page) < f.Limit {
+				return
+			}
+		}
+	}
 }
 
 var actColumns = []column[operate.Act]{

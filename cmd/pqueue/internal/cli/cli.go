@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/create-info/persistent-queue/queue_job"
 	"github.com/create-info/persistent-queue/schema"
@@ -127,18 +128,11 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
   pqueue job list type:7 status:failed since:2h
   pqueue job get 4711
   pqueue job retry type:7 status:failed since:2h --dry-run`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(outputs, a.output) {
-				return badOutput(a.output)
-			}
-			actor := cmp.Or(a.actor, os.Getenv("PQUEUE_AS"), whoami())
-			cmd.SetContext(queue_job.WithActor(cmd.Context(), actor, a.why))
-			return nil
-		},
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -178,6 +172,31 @@ func refuseBadArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		refuseBadArguments(sub)
 	}
+}
+
+// prepare looks at what all commands have in common, before one runs.
+func (a *app) prepare(cmd *cobra.Command) error {
+	if !slices.Contains(outputs, a.output) {
+		return badOutput(a.output)
+	}
+	if err := refuseNegative(cmd); err != nil {
+		return err
+	}
+	actor := cmp.Or(a.actor, os.Getenv("PQUEUE_AS"), whoami())
+	cmd.SetContext(queue_job.WithActor(cmd.Context(), actor, a.why))
+	return nil
+}
+
+// refuseNegative refuses numbers and times below zero. Of the flags, one has a meaning for -1.
+func refuseNegative(cmd *cobra.Command) error {
+	var errs []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		isNumber := slices.Contains([]string{"int", "float64", "duration"}, f.Value.Type())
+		if value := f.Value.String(); isNumber && strings.HasPrefix(value, "-") && (f.Name != "max-retries" || value != "-1") {
+			errs = append(errs, exitf(exitUsage, "--%s %s: it is to be 0 or more; see %s --help", f.Name, value, cmd.CommandPath()))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // noun is a command that only has others below it.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // leaves are the commands that do something, each with arguments that are as they should be.
@@ -136,4 +137,67 @@ func commandNames(cmd *cobra.Command, above string) (names []string) {
 		}
 	}
 	return names
+}
+
+// A number below zero would have no effect, or an odd one: -5 jobs of a list were all of them.
+func TestANumberBelowZeroIsRefused(t *testing.T) {
+	t.Parallel()
+	flags := 0
+	for _, name := range commandNames(newRoot(Streams{}), "") {
+		line := strings.Fields(name + " " + leaves[name].args)
+		cmd, _, err := newRoot(Streams{}).Find(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.InitDefaultHelpFlag()
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			value := map[string]string{"int": "-2", "float64": "-0.5", "duration": "-1s"}[f.Value.Type()]
+			if value == "" {
+				return
+			}
+			flags++
+			var said bytes.Buffer
+			args := append(slices.Clone(line), "--"+f.Name+"="+value, "--dsn", "sqlite:///nowhere")
+			code := Run(t.Context(), args, Streams{strings.NewReader(""), io.Discard, &said})
+			if code != exitUsage || !strings.Contains(said.String(), f.Name) {
+				t.Errorf("pqueue %s: %d, %s", strings.Join(args, " "), code, said.String())
+			}
+		})
+	}
+	if flags < 25 {
+		t.Errorf("%d flags were tried", flags)
+	}
+}
+
+// What would have no effect is refused.
+func TestAFlagThatMeansNothingBesideOthersIsRefused(t *testing.T) {
+	t.Parallel()
+	sh, _, _ := newTables(t)
+	for _, c := range []struct{ line, says string }{
+		{"job cancel 1 2 --rate 5", "--rate is for jobs that a query chooses"},
+		{"op list --limit 0", "--limit 0: say how many to show"},
+		{"audit list --limit 0", "--limit 0: say how many to show"},
+		{"serve --listen 127.0.0.1:0 --topics 0", "--topics is 0"},
+		{"serve --listen 127.0.0.1:0 --alias-from 10.0.0.0/8", "--alias-from is for clients of"},
+		{"serve --listen 127.0.0.1:0 --delay-queue No/topic", "a topic's name has"},
+		{"serve --listen 127.0.0.1:0 --metrics-listen nine", "--metrics-listen nine"},
+	} {
+		sh.want(c.line, exitUsage, c.says)
+	}
+}
+
+func TestAListThatIsCutSaysSo(t *testing.T) {
+	t.Parallel()
+	sh, _, _ := newTables(t)
+	for range 3 {
+		sh.want("type pause 7", exitDone)
+		sh.want("type resume 7", exitDone)
+	}
+	sh.want("audit list -n 5", exitDone, "there may be more")
+	if code, _, said := sh.run("audit", "list", "-n", "7"); code != exitDone || said != "" {
+		t.Errorf("%d, %q", code, said)
+	}
+	if out := sh.want("audit list -n 20000 -o id", exitDone); strings.Count(out, "\n") != 6 {
+		t.Errorf("%s", out)
+	}
 }

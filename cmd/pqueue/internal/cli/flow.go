@@ -46,8 +46,8 @@ With a key, and of open flows, it goes by an index. Otherwise it goes along the 
 			filter.Before = before
 			return a.with(cmd.Context(), func(db *database) error {
 				n, err := list(a, a.flows(cmd.Context(), db, filter, limit), "flows", flowColumns, func(f *queue_job.FlowInfo) any { return flowJSON(f) })
-				if err == nil && n > 0 && n == limit && a.output == "table" {
-					a.sayf("there may be more: --limit says how many, --before where to go on")
+				if err == nil {
+					a.sayMore(n, limit)
 				}
 				return err
 			})

@@ -80,7 +80,7 @@ func TestWhatIfSaysWhatOtherLimitsWouldHaveDone(t *testing.T) {
 	sh.want("type what-if mail --last 1h --time-factor 4 -o json", exitDone, `"waiting_at_end"`, `"busy_workers"`, `"rate_per_second": 50`)
 	sh.want("type what-if mail --last 1h --rate 0.1 --workers 3", exitDone, "At this rate, no number of workers", "it takes a rate of 1.")
 	sh.want("type what-if mail --within 0s", exitUsage, "how soon")
-	sh.want("type what-if mail --workers -1", exitUsage, "must not be negative")
+	sh.want("type what-if mail --workers -1", exitUsage, "--workers -1: it is to be 0 or more")
 }
 
 func TestAReplaysStepsAreAsLongAsWhatIsKnown(t *testing.T) {

@@ -39,6 +39,9 @@ func (a *app) opList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List operations, the newest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return exitf(exitUsage, "--limit %d: say how many to show, 1 or more", limit)
+			}
 			return a.with(cmd.Context(), func(db *database) error {
 				var ops []operate.Operation
 				err := a.within(cmd.Context(), func(ctx context.Context) (err error) {
@@ -47,6 +50,9 @@ func (a *app) opList() *cobra.Command {
 				})
 				if err == nil {
 					_, err = list(a, all(ops), "operations", operationColumns, operationJSON)
+				}
+				if err == nil {
+					a.sayMore(len(ops), limit)
 				}
 				return err
 			})

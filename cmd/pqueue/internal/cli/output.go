@@ -81,6 +81,13 @@ func list[T any](a *app, items iter.Seq2[T, error], what string, columns []colum
 	return n, err
 }
 
+// sayMore says that a list may not be all there is, if it is as long as --limit allows.
+func (a *app) sayMore(n, limit int) {
+	if n > 0 && n == limit && a.output == "table" {
+		a.sayf("there may be more: --limit says how many, --before where to go on")
+	}
+}
+
 // each passes items on until there is an error, and returns how many it has passed on.
 func each[T any](items iter.Seq2[T, error], to func(T) error) (n int, err error) {
 	for item, err := range items {

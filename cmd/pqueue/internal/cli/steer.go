@@ -63,6 +63,9 @@ func (a *app) steer(s steering) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if isList && cmd.Flags().Changed("rate") {
+				return exitf(exitUsage, "--rate is for jobs that a query chooses; jobs that are named are changed at once")
+			}
 			var q *query.Query
 			if !isList {
 				if q, err = query.ParseArguments(args, time.Local); err == nil {
