@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,29 @@ func findingsOf(h *operate.Health) (list []finding) {
 	return list
 }
 
+// listFindings writes the findings that somebody should act on for programs.
+func (a *app) listFindings(h *operate.Health) error {
+	found := slices.DeleteFunc(slices.Clone(h.Findings), func(f operate.Finding) bool { return f.Severity == operate.Note })
+	n, err := list(a, all(found), "findings", []column[operate.Finding]{
+		{"kind", func(f operate.Finding) string { return f.Kind }},
+		{"severity", func(f operate.Finding) string { return f.Severity.String() }},
+		{"type", func(f operate.Finding) string {
+			if f.JobType == nil {
+				return ""
+			}
+			return typeText(*f.JobType, f.Name)
+		}},
+		{"text", func(f operate.Finding) string { return f.Text }},
+		{"remedy", func(f operate.Finding) string { return f.Remedy }},
+	}, func(f operate.Finding) any {
+		return map[string]any{"kind": f.Kind, "severity": f.Severity.String(), "type": f.JobType, "name": f.Name, "text": f.Text, "remedy": f.Remedy}
+	})
+	if err == nil && n > 0 {
+		err = &exit{exitError, nil}
+	}
+	return err
+}
+
 func (a *app) checkCommand() *cobra.Command {
 	var nagios bool
 	var late time.Duration
@@ -70,12 +94,18 @@ It exits with 0 if all is well, and with 1 if not. With --nagios, it writes and 
 		Example: "  pqueue check\n  pqueue check --nagios --late 5m",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if nagios && a.output != "table" {
+				return exitf(exitUsage, "--nagios has a form of its own; leave --output out")
+			}
 			h, err := a.health(cmd.Context(), late)
 			if nagios {
 				return a.nagios(h, err)
 			}
 			if err != nil {
 				return err
+			}
+			if a.output != "table" {
+				return a.listFindings(h)
 			}
 			list := findingsOf(h)
 			for _, f := range list {

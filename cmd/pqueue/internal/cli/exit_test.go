@@ -3,13 +3,17 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/create-info/persistent-queue/queue_job"
 )
 
 // leaves are the commands that do something, each with arguments that are as they should be.
@@ -169,6 +173,30 @@ func TestANumberBelowZeroIsRefused(t *testing.T) {
 	}
 }
 
+// A time in JSON is read by programs, which may run elsewhere.
+func TestATimeInJSONHasItsZone(t *testing.T) {
+	t.Parallel()
+	sh, _, _ := newTables(t)
+	for _, line := range []string{"job add 7 {}", "job cancel 1", "schedule put nightly @daily 7", "type pause 7", "token create --scope tasks:add --valid 8h", "user create ann"} {
+		sh.want(line, exitDone)
+	}
+	bare := regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2} [^"]*"`)
+	for _, line := range []string{
+		"audit list", "flow list", "host list", "job list", "job get 1", "job explain 1", "job errors", "keep status", "lease list", "lease history", "op list",
+		"schedule list", "schedule next nightly", "token list", "type list", "type get 7", "type history 7", "user list",
+	} {
+		out := sh.want(line+" -o json", exitDone)
+		if found := bare.FindString(out); found != "" || !json.Valid([]byte(out)) {
+			t.Errorf("pqueue %s -o json has the time %s: %s", line, found, out)
+		}
+	}
+	for _, name := range []string{"token list", "user list"} { // as the names of the fields in JSON
+		if out := sh.want(name+" -o csv", exitDone); !strings.HasPrefix(out, strings.ToLower(strings.SplitN(out, "\n", 2)[0])) {
+			t.Errorf("pqueue %s -o csv: %s", name, out)
+		}
+	}
+}
+
 // What would have no effect is refused.
 func TestAFlagThatMeansNothingBesideOthersIsRefused(t *testing.T) {
 	t.Parallel()
@@ -200,4 +228,21 @@ func TestAListThatIsCutSaysSo(t *testing.T) {
 	if out := sh.want("audit list -n 20000 -o id", exitDone); strings.Count(out, "\n") != 6 {
 		t.Errorf("%s", out)
 	}
+}
+
+func TestACheckIsForProgramsToo(t *testing.T) {
+	t.Parallel()
+	sh, db, jobs := newTables(t)
+	if out := sh.want("check -o json", exitDone, `"findings": []`); !json.Valid([]byte(out)) {
+		t.Errorf("%s", out)
+	}
+	if _, err := jobs.Add(t.Context(), db, queue_job.AddModelJob{JobType: 7, StartTime: 1}); err != nil {
+		t.Fatal(err)
+	}
+	out := sh.want("check -o json", exitError, `"kind": "nobody runs it"`, `"severity": "critical"`, `"type": 7`, `"remedy": "Start an instance`)
+	if !json.Valid([]byte(out)) {
+		t.Errorf("%s", out)
+	}
+	sh.want("check -o csv", exitError, "kind,severity,type,text,remedy\nnobody runs it,critical,7,")
+	sh.want("check --nagios -o json", exitUsage, "leave --output out")
 }

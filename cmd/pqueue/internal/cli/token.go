@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -80,34 +79,24 @@ func (a *app) tokenList() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTokens(cmd.Context(), func(ctx context.Context, tokens *service.Tokens) error {
-				all, err := tokens.List(ctx)
+				there, err := tokens.List(ctx)
 				if err != nil {
 					return err
 				}
-				_, err = list(a, itemsOf(all), "tokens", []column[service.Token]{
-					{"ID", func(t service.Token) string { return t.ID }},
-					{"SCOPES", func(t service.Token) string { return strings.Join(t.Scopes, ",") }},
-					{"TOPICS", func(t service.Token) string { return strings.Join(t.Topics, ",") }},
-					{"EXPIRES", func(t service.Token) string { return clock(t.Expires) }},
-					{"CREATED", func(t service.Token) string { return clock(t.Created) }},
-					{"NOTE", func(t service.Token) string { return t.Note }},
+				_, err = list(a, all(there), "tokens", []column[service.Token]{
+					{"id", func(t service.Token) string { return t.ID }},
+					{"scopes", func(t service.Token) string { return strings.Join(t.Scopes, ",") }},
+					{"topics", func(t service.Token) string { return strings.Join(t.Topics, ",") }},
+					{"expires", func(t service.Token) string { return clock(t.Expires) }},
+					{"created", func(t service.Token) string { return clock(t.Created) }},
+					{"note", func(t service.Token) string { return t.Note }},
 				}, func(t service.Token) any {
 					return map[string]any{"id": t.ID, "scopes": t.Scopes,
-						"topics": t.Topics, "expires": clock(t.Expires), "created": clock(t.Created), "note": t.Note}
+						"topics": t.Topics, "expires": stamp(t.Expires), "created": stamp(t.Created), "note": t.Note}
 				})
 				return err
 			})
 		},
-	}
-}
-
-func itemsOf(all []service.Token) iter.Seq2[service.Token, error] {
-	return func(yield func(service.Token, error) bool) {
-		for _, t := range all {
-			if !yield(t, nil) {
-				return
-			}
-		}
 	}
 }
 
