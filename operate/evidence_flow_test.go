@@ -15,7 +15,7 @@ import (
 
 // flow draws a look at a flow, also one that nobody has left like that.
 func (e evidence) flow() *flowFacts {
-	f := &flowFacts{id: 12, now: now, jobs: map[uint64]*queue_job.JobInfo{}, errors: map[uint64]queue_job.Attempt{}}
+	f := &flowFacts{id: 12, now: now, jobs: map[uint64]*queue_job.JobInfo{}, errors: map[uint64]queue_job.Attempt{}, kept: map[uint64]Reason{}}
 	if e.one(30) {
 		return f
 	}
@@ -110,6 +110,13 @@ func (e evidence) stand(f *flowFacts, j *queue_job.FlowJobInfo, id uint64, kind 
 		job.Status = queue_job.JobStatus(e.upTo(5))
 	}
 	f.jobs[id] = job
+	if job.Pending() && !job.InFlight && !job.Due.After(now) && e.one(2) {
+		f.kept[id] = []Reason{
+			{Kind: Paused, Since: now.Add(-time.Hour), Remedy: "Resume the type.", Text: "Job type 7 is paused."},
+			{Kind: Paused, Until: now.Add(time.Duration(e.upTo(2)-1) * time.Hour), Remedy: "Resume the type.", Text: "Job type 7 is paused by mary."},
+			{Kind: NoInstance, Remedy: "Start one.", Text: "No instance has ever run job type 7."},
+		}[e.upTo(2)]
+	}
 	if j.Status == queue_job.JobStatusFailed && e.one(2) {
 		f.errors[id] = queue_job.Attempt{Attempt: 1 + e.upTo(3), Outcome: "failed", Error: [...]string{"no route", "no route."}[e.upTo(1)]}
 	}
@@ -206,6 +213,10 @@ func claimsOfFlow(f *flowFacts) []claim {
 		}
 	}
 	stops := f.flow.State == queue_job.FlowStopping
+	keeps := func(kind string) bool {
+		return count(func(j *queue_job.FlowJobInfo) bool { return pending(j) && f.kept[j.JobId].Kind == kind }) > 0
+	}
+	starts := count(moves) > count(func(j *queue_job.FlowJobInfo) bool { return moves(j) && pending(j) && f.kept[j.JobId].Kind != "" })
 	return []claim{
 		{`There is no such flow: the transaction that adds it has not committed, it was deleted, or it is in another database or under another table prefix\.`, is(f.flow.State < 0)},
 		{`It is done\.`, is(f.flow.State == queue_job.FlowDone)},
@@ -239,7 +250,12 @@ func claimsOfFlow(f *flowFacts) []claim {
 		{`If it is to go on after all, retry the flow\.`, func([]string) bool { return f.flow.State == queue_job.FlowCancelled && count(pending) == 0 }},
 		{`It is stuck: no job of it waits for its turn or runs, so it cannot go on by itself\.`, is(open && count(moves) == 0)},
 		{`Retry the flow when the cause is gone, or cancel it\.`, is(open && count(moves) == 0)},
-		{`It goes on\.`, is(open && count(moves) > 0)},
+		{`It goes on\.`, is(open && starts)},
+		{`It waits: none of its jobs can start at this moment\.`, is(open && count(moves) > 0 && !starts)},
+		{`Job type 7 is paused(?: by mary)?\.`, func([]string) bool { return keeps(Paused) }},
+		{`Resume the type\.`, func([]string) bool { return keeps(Paused) }},
+		{`No instance has ever run job type 7\.`, func([]string) bool { return keeps(NoInstance) }},
+		{`Start one\.`, func([]string) bool { return keeps(NoInstance) }},
 		{`It waits for "([^"]+)", which is (\w+)\.`, func(said []string) bool {
 			return its(said[1], func(j *queue_job.FlowJobInfo) bool {
 				job := f.jobs[j.JobId]

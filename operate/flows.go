@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/share"
 	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -62,13 +64,14 @@ type flowFacts struct {
 	flow   *queue_job.FlowInfo // nil: there is none
 	jobs   map[uint64]*queue_job.JobInfo
 	errors map[uint64]queue_job.Attempt // the last run of each that has failed
+	kept   map[uint64]Reason            // of each that is due and can not start, whatever the holder of its type has in line: why
 }
 
 // ExplainFlow says how a flow stands: which of its jobs it waits for, which one has failed and holds it up, and what can be done about it. It takes
 // four statements, and one more if a job has failed. The first two read the flow and its jobs, the others up to a hundred of the jobs that
-// are there and have not succeeded.
+// are there and have not succeeded. If one of those is due and does not run, two more read who runs what.
 func ExplainFlow(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*FlowExplanation, error) {
-	f := &flowFacts{id: id, jobs: map[uint64]*queue_job.JobInfo{}, errors: map[uint64]queue_job.Attempt{}}
+	f := &flowFacts{id: id, jobs: map[uint64]*queue_job.JobInfo{}, errors: map[uint64]queue_job.Attempt{}, kept: map[uint64]Reason{}}
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	if err == nil {
 		var second float64
@@ -83,6 +86,9 @@ func ExplainFlow(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executo
 	}
 	if err == nil {
 		err = f.readJobs(ctx, st, jobs, ex)
+	}
+	if err == nil {
+		err = f.readKept(ctx, st, jobs, ex)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("explain flow %d: %w", id, err)
@@ -116,6 +122,38 @@ func (f *flowFacts) readJobs(ctx context.Context, st *record.Store, jobs *queue_
 	runs, err := st.AttemptsOf(ctx, failed)
 	for _, r := range runs { // the last one of a job comes last
 		f.errors[r.JobID] = queue_job.Attempt{Attempt: r.Attempt, Outcome: r.Outcome, Error: r.Error}
+	}
+	return err
+}
+
+// readKept finds out which of the jobs that are due cannot start: those of a type that is paused, or that nobody runs.
+func (f *flowFacts) readKept(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_job.Executor) error {
+	var due []*queue_job.JobInfo
+	for _, job := range f.jobs {
+		if job.Pending() && !job.InFlight && !job.Due.After(f.now) {
+			due = append(due, job)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	fleet, err := st.Fleet(ctx, share.Prefixes)
+	if err != nil {
+		return err
+	}
+	types, err := jobs.Types(ctx, ex)
+	for _, job := range due {
+		of := &facts{id: job.Id, now: clockAt(fleet.Now), job: job, fleet: fleet}
+		if i := slices.IndexFunc(types, func(t queue_job.Type) bool { return t.JobType == job.JobType }); i >= 0 {
+			of.kind = types[i]
+		}
+		_, missing := of.lease()
+		switch {
+		case !of.kind.Paused.IsZero():
+			f.kept[job.Id] = of.paused()
+		case missing != nil && missing.Kind == NoInstance && missing.Remedy != "": // else an instance takes it in a moment
+			f.kept[job.Id] = *missing
+		}
 	}
 	return err
 }
@@ -186,6 +224,8 @@ func (f *flowFacts) stands() Reason {
 	case flow.Stuck:
 		r = Reason{Kind: FlowStuck, Remedy: "Retry the flow when the cause is gone, or cancel it.",
 			Text: "It is stuck: no job of it waits for its turn or runs, so it cannot go on by itself."}
+	case flow.State == queue_job.FlowOpen && f.allKept():
+		r = Reason{Kind: FlowWaits, Text: "It waits: none of its jobs can start at this moment."}
 	case flow.State == queue_job.FlowOpen:
 		r = Reason{Kind: FlowGoesOn, Since: flow.Created, Text: "It goes on."}
 	case flow.State == queue_job.FlowCancelled:
@@ -222,6 +262,20 @@ func (f *flowFacts) undoing() Reason {
 	}
 	r.Text += fmt.Sprintf(" %d of %s that undo others %s succeeded.", done, words.Count(len(jobs), "job"), oneOrMany(done, "has", "have"))
 	return r
+}
+
+// allKept reports whether each of the jobs by which the flow would go on cannot start.
+func (f *flowFacts) allKept() bool {
+	concerned, moving := f.concerned(), 0
+	for i := range concerned {
+		if j := &concerned[i]; j.Moves() {
+			if _, kept := f.kept[j.JobId]; !kept || !stillMoves(j) {
+				return false
+			}
+			moving++
+		}
+	}
+	return moving > 0
 }
 
 // stillMove counts the jobs that wait for their turn or run.
@@ -274,6 +328,12 @@ func (f *flowFacts) movesOn(j *queue_job.FlowJobInfo) Reason {
 	}
 	if r.Since.After(f.now) { // the clock of who has written it is ahead
 		r.Since = f.now
+	}
+	if kept, is := f.kept[j.JobId]; is {
+		r.Text, r.Remedy = r.Text+" "+kept.Text, kept.Remedy
+		if kept.Until.After(f.now) {
+			r.Until = kept.Until
+		}
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/create-info/persistent-queue/console"
 	"github.com/create-info/persistent-queue/internal/record"
@@ -190,6 +191,45 @@ func TestWhoCancelsAndRetriesAFlowIsNoted(t *testing.T) {
 		if err != nil || fmt.Sprint(said) != "[retry flow retry cancel cancel flow]" {
 			t.Errorf("%q, %v", said, err)
 		}
+	})
+}
+
+// As long as its jobs wait for their turn, a flow is not stuck. But a turn may never come.
+func TestAFlowWhoseJobsCannotStartIsNotSaidToGoOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		id := addFlow(t, jobs, d.DB, chainOf("order", "4711"))
+		explained := func(wants ...string) {
+			t.Helper()
+			e, err := operate.ExplainFlow(t.Context(), jobs, d.DB, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var said strings.Builder
+			for _, r := range e.Reasons {
+				said.WriteString(r.Text + " " + r.Remedy + " ")
+			}
+			for _, want := range wants {
+				if !strings.Contains(said.String(), want) || strings.Contains(said.String(), "It goes on.") {
+					t.Errorf("it is said: %s\nwant %q", said.String(), want)
+				}
+			}
+		}
+		jobType := part("a").JobType
+		explained("It waits: none of its jobs can start at this moment. 0 of 2 jobs have succeeded.",
+			fmt.Sprintf(`It waits for "a", which is queued. No instance has ever run job type %d.`, jobType), "Start an instance")
+		if _, err := jobs.PauseUntil(asMary(t.Context()), d.DB, jobType, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		explained("It waits: none of its jobs", fmt.Sprintf("Job type %d is paused by mary@ops", jobType), "Resume the type.")
+		if _, err := jobs.Resume(t.Context(), d.DB, jobType); err != nil {
+			t.Fatal(err)
+		}
+		var ran parts
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handle})
+		awaitNumber(t, d.DB, 1, flowsDone)
 	})
 }
 

@@ -43,7 +43,7 @@ func TestADayWithFlowsAtTheShell(t *testing.T) {
 	id := addOrder(t, jobs, db, "4711")
 	sh.want("flow list", exitDone, "order", "4711", "open", "0", "4")
 	sh.want("flow get 1", exitDone, "pay", "queued", "to come", "pack, invoice", "done     0 of 4 jobs")
-	sh.want("flow explain 1", exitDone, "flow 1 (order 4711): open", "It goes on. 0 of 4 jobs have succeeded.", `It waits for "pay", which is queued.`, "pqueue job explain 1")
+	sh.want("flow explain 1", exitDone, "flow 1 (order 4711): open", "It waits: none of its jobs can start at this moment. 0 of 4 jobs have succeeded.", `It waits for "pay", which is queued.`, "pqueue job explain 1")
 	sh.want("job explain 1", exitDone, `It is "pay" in flow 1, which is open (kind "order", key "4711"). 2 jobs that come after it are not added before it has succeeded.`)
 	sh.want("job get 1", exitDone, "flow      1")
 	sh.want("job get 1 -o json", exitDone, `"flow": "1"`)
