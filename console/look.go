@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/query"
 	"github.com/create-info/persistent-queue/internal/words"
@@ -327,6 +326,7 @@ type oneJob struct {
 	*operate.Explanation
 	Params, Result, Progress string
 	Meta                     map[string]string
+	Timeline                 *timeline
 	Priorities               []queue_job.Priority
 	// Editable: the parameters may be changed here. What is masked may not: it would be stored as it is shown. Nor may what is long.
 	Editable bool
@@ -356,9 +356,10 @@ func (c *console) showJob(r *http.Request) (any, error) {
 	j := oneJob{Explanation: e, Params: c.shown(e.Job.JobParams),
 		Result: c.shown(e.Job.Result), Progress: c.shown(e.Job.Progress), Priorities: priorities}
 	j.Meta = c.metaOf(e.Job.Meta)
-	if err = c.readSteps(ctx, e); err != nil {
+	if err = c.readPast(ctx, e); err != nil {
 		return nil, err
 	}
+	j.Timeline = timelineOf(e, c.permit(r, See, anyType))
 	j.Editable = j.Params == e.Job.JobParams && len(j.Params) <= editableMax
 	return j, nil
 }
@@ -375,18 +376,20 @@ func (c *console) metaOf(meta map[string]string) map[string]string {
 	return shown
 }
 
-// readSteps reads the steps of a job, and what its runs have logged, as a page has it: the last run first. Of a job for which the first one of its
-// group was asked already, that is one statement too many, unless something is kept that its runs log.
-func (c *console) readSteps(ctx context.Context, e *operate.Explanation) (err error) {
+// readPast reads the steps of a job, what its runs have logged and what people did to it, as a page has it: the last run first. Of a job for which
+// the first one of its group was asked already, that is one statement too many, unless something is kept that its runs log.
+func (c *console) readPast(ctx context.Context, e *operate.Explanation) error {
 	inLineOfGroup := e.Job.Group != "" && e.Reasons[0].Kind == operate.InLine
-	if e.Steps == nil && (e.KeepLog || !inLineOfGroup) {
-		e.Steps, e.Logs, err = bridge.QueueJob.StepsAndLogs(ctx, c.jobs, c.ex, e.Job)
+	if e.KeepLog || !inLineOfGroup {
+		if err := e.ReadPast(ctx, c.jobs, c.ex); err != nil {
+			return err
+		}
 	}
 	slices.Reverse(e.Logs)
 	for i := range e.Logs {
 		e.Logs[i].Text = c.shown(e.Logs[i].Text)
 	}
-	return err
+	return nil
 }
 
 // shown is a value as a page has it.

@@ -30,11 +30,21 @@ type Explanation struct {
 	// Perhaps are reasons that may apply. The tables do not tell, because only the holder of a job type knows how much of its limits
 	// is used up. It is empty unless the only reason is [InLine].
 	Perhaps []Reason
+	// Type is how the job's type is run, see [queue_job.Jobs.Types], without its lease and its limits by shard; zero: nothing is known of it.
+	Type queue_job.Type
 	// KeepLog is whether the settings of a waiting job's type say that what its runs log is kept, see [queue_job.Jobs.RunLogs].
 	KeepLog bool
-	// Steps are the steps and signals of a job that is to go on later, and Logs is what its runs have logged. Nil: they were not read.
+	// Steps are the steps and signals of a job that is to go on later, and Logs is what its runs have logged. Nil: they were not read, see
+	// [Explanation.ReadPast].
 	Steps []queue_job.StepInfo
 	Logs  []queue_job.RunLog
+	// Acts are what people did to the job, the first one first; of very many, the latest. They were read if Steps were. If people have done very
+	// much to any jobs since this one was added, only what they did from ActsSince on was looked at; zero: all of it was.
+	Acts      []Act
+	ActsSince time.Time
+	// Holder is the service, host and process that had the job last or has it now, as the log of leases says. Empty: nobody had it, it is not
+	// known, or it was not read.
+	Holder string
 }
 
 // Reason is something that keeps a job from starting.
@@ -92,13 +102,12 @@ const (
 type facts struct {
 	id             uint64
 	now            time.Time
-	job            *queue_job.JobInfo   // nil: there is none
-	runs           []queue_job.Attempt  // that did not succeed
-	steps          []queue_job.StepInfo // if the job is to go on later
-	logs           []queue_job.RunLog   // the same
-	first          uint64               // the first pending job of the same type and group; 0: the job has no group
-	earlierOfGroup int                  // if groups take turns: pending jobs of the same type and group with smaller ids
-	kind           queue_job.Type       // of the job; without settings, if no instance has told any
+	job            *queue_job.JobInfo  // nil: there is none
+	runs           []queue_job.Attempt // that did not succeed
+	past                               // if the job is to go on later
+	first          uint64              // the first pending job of the same type and group; 0: the job has no group
+	earlierOfGroup int                 // if groups take turns: pending jobs of the same type and group with smaller ids
+	kind           queue_job.Type      // of the job; without settings, if no instance has told any
 	fleet          store.Fleet
 	lines          []store.Line // what the holders of leases have told of their memory
 	node           *store.Node  // its place in its flow; nil: it is of none
@@ -116,7 +125,8 @@ func (f *facts) groupMatters() bool {
 
 // explain draws the conclusions.
 func explain(f *facts) *Explanation {
-	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now, KeepLog: f.kind.Config.KeepLog, Steps: f.steps, Logs: f.logs}
+	e := &Explanation{Id: f.id, Job: f.job, Runs: f.runs, At: f.now, Type: f.kind, KeepLog: f.kind.Config.KeepLog,
+		Steps: f.steps, Logs: f.logs, Acts: f.acts, ActsSince: f.actsSince, Holder: f.holder}
 	add, before := func(r Reason) { e.Reasons = append(e.Reasons, r) }, 0
 	switch {
 	case f.job == nil:

@@ -19,8 +19,8 @@ import (
 // most: they read the job, the leases, the log if a run of the job was ever started, and at last the job once more, together with its
 // type and what the holders have told. If nothing keeps the job but the line of its holder, and the type has an order or a limit
 // for each group, a fifth reads the first job of its group; if groups take turns, another counts those that were added before it; of a job that
-// is to go on later, one reads its steps. All go by an index or read small tables. If the job changes during a look, Explain looks again. If it
-// changes during three looks, that is an error. Of a job of a flow, one more statement reads its place in there.
+// is to go on later, one reads its past, as [Explanation.ReadPast] does. All go by an index or read small tables. If the job changes during a
+// look, Explain looks again. If it changes during three looks, that is an error. Of a job of a flow, one more statement reads its place in there.
 //
 // Only the holder of a job's type knows how many workers are busy and how much of the rate is used up. So Explain says that the job
 // waits in the holder's line and what the holder has told of it within the last minute ([queue_job.Line]), and lists what the job may
@@ -61,7 +61,7 @@ func look(ctx context.Context, st *record.Store, jobs *queue_job.Jobs, ex queue_
 		}
 	}
 	if f.job.Status == queue_job.JobStatusContinue && f.job.Due.After(f.now) {
-		if f.steps, f.logs, err = bridge.QueueJob.StepsAndLogs(ctx, jobs, ex, f.job); err != nil {
+		if f.past, err = pastOf(ctx, st, jobs, f.job); err != nil {
 			return nil, false, err
 		}
 	}

@@ -85,8 +85,8 @@ func (behind) Look(ctx context.Context, j *Jobs, ex Executor, id uint64) (*JobIn
 	return j.await(ctx, ex, id, true)
 }
 
-func (behind) StepsAndLogs(ctx context.Context, j *Jobs, ex Executor, job *JobInfo) ([]StepInfo, []RunLog, error) {
-	return j.stepsAndLogs(ctx, ex, job)
+func (behind) StepsAndLogs(j *Jobs, job *JobInfo, list []store.Step) ([]StepInfo, []RunLog) {
+	return j.stepsAndLogs(job, list)
 }
 
 func (behind) ExecutorOf(j *Jobs) Executor {

@@ -59,16 +59,8 @@ func (j *Jobs) Steps(ctx context.Context, ex Executor, id uint64) ([]StepInfo, e
 	return infos, nil
 }
 
-// stepsAndLogs are the steps of a job, and what its runs have logged, by one statement. Neither is nil.
-func (j *Jobs) stepsAndLogs(ctx context.Context, ex Executor, job *JobInfo) (steps []StepInfo, logs []RunLog, err error) {
-	st, err := j.through(ex)
-	var list []store.Step
-	if err == nil {
-		list, err = st.StepsAndLogsOf(ctx, []uint64{job.Id})
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("job %d: %w", job.Id, err)
-	}
+// stepsAndLogs tells the steps of a job from what its runs have logged, and decodes both. Neither is nil.
+func (j *Jobs) stepsAndLogs(job *JobInfo, list []store.Step) (steps []StepInfo, logs []RunLog) {
 	steps, logs = []StepInfo{}, []RunLog{}
 	for i := range list {
 		t, of := &list[i], CodecValue{Column: ColumnStep, JobType: job.JobType, Key: job.Key, JobID: job.Id}
@@ -84,7 +76,7 @@ func (j *Jobs) stepsAndLogs(ctx context.Context, ex Executor, job *JobInfo) (ste
 			steps = append(steps, stepInfoOf(t))
 		}
 	}
-	return steps, logs, nil
+	return steps, logs
 }
 
 func stepInfoOf(t *store.Step) StepInfo {

@@ -60,10 +60,8 @@ var QueueJob = hidden.QueueJob.(interface {
 	Sickness(ctx context.Context, jobs *queue_job.Jobs, st *record.Store) *record.Sickness
 	// Look reads a job together with those who wait in Jobs.Wait, by their statements.
 	Look(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, id uint64) (*queue_job.JobInfo, error)
-	// StepsAndLogs reads the steps of a job, and what its runs have logged, by one statement. Neither is nil.
-	StepsAndLogs(
-		ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, job *queue_job.JobInfo,
-	) ([]queue_job.StepInfo, []queue_job.RunLog, error)
+	// StepsAndLogs tells the steps of a job from what its runs have logged, and decodes both. Neither is nil.
+	StepsAndLogs(jobs *queue_job.Jobs, job *queue_job.JobInfo, list []store.Step) ([]queue_job.StepInfo, []queue_job.RunLog)
 	// FilterOf returns which rows a filter selects. An error says which of its times it must not have.
 	FilterOf(filter *queue_job.Filter) (record.Filter, error)
 	// List is queue_job.Jobs.List by a filter of rows, which may have what no queue_job.Filter has.

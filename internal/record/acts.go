@@ -140,11 +140,7 @@ func (s *Store) selectActs(f ActFilter, limit int) (query string, list []any) {
 		and("id = %s", args.ID(f.ID))
 	}
 	if f.Job > 0 {
-		id := strconv.FormatUint(f.Job, 10)
-		and("last_job >= %s", args.ID(f.Job))
-		and("first_job <= %s", args.ID(f.Job))
-		and("(jobs = %s OR jobs LIKE %s OR jobs LIKE %s OR jobs LIKE %s)",
-			args.Value(id), args.Value(id+",%"), args.Value("%,"+id), args.Value("%,"+id+",%"))
+		where = append(where, changedJob(args, f.Job))
 	}
 	if len(f.Types) > 0 {
 		and("job_type IN (%s)", conn.Numbers(f.Types))

@@ -161,6 +161,12 @@ var verbs = map[string]func(context.Context, *record.Store){
 	},
 	"DeleteEnded": func(ctx context.Context, s *record.Store) { _, _ = s.DeleteEnded(ctx, ids) },
 
+	"PastOfJob": func(ctx context.Context, s *record.Store) {
+		_, _ = s.PastOfJob(ctx, record.OfPast{ID: 4, Created: 1000, Lease: "job-7", Term: 3, Acts: 50})
+	},
+	"PastOfJob, without a term": func(ctx context.Context, s *record.Store) {
+		_, _ = s.PastOfJob(ctx, record.OfPast{ID: 4, Created: 1000, Lease: "job-7", Acts: 50})
+	},
 	"WriteStats": func(ctx context.Context, s *record.Store) {
 		state := record.StatState{Runs: map[string]int64{"success": 2}, Delay: []int64{1, 2}, Took: []int64{0, 2}}
 		_ = s.WriteStats(ctx, []record.Stat{{JobType: 7, Begin: 60, Lease: "job-7", Term: 3, Seconds: 60, StatState: state}, {JobType: 8, Begin: 60, Lease: "job-8/1", Term: 4, Seconds: 60}})

@@ -181,11 +181,16 @@ func (s *Store) steps(ctx context.Context, query string, args *conn.Arguments) (
 	steps, err := conn.Read(ctx, s, conn.Each(func(t *Step) []any {
 		return []any{&t.JobID, &t.Kind, &t.Name, &t.Created, &t.Attempt, &t.Term, &t.Ended, &t.Until, &t.Value}
 	}), query, args.List...)
+	SortSteps(steps)
+	return steps, conn.Wrap("read the steps of jobs", err)
+}
+
+// SortSteps sorts steps job by job, in the order in which they were recorded.
+func SortSteps(steps []Step) {
 	slices.SortFunc(steps, func(a, b Step) int {
 		return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(uint64(a.Ended-1), uint64(b.Ended-1)), // what has not ended, at the end
 			cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Name, b.Name))
 	})
-	return steps, conn.Wrap("read the steps of jobs", err)
 }
 
 // ForgetSteps deletes the steps of jobs, and leaves what their runs have logged. It needs jobs that no run has: they are locked.

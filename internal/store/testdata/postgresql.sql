@@ -1649,6 +1649,60 @@ WHERE name = $1
   AND reached_at = 1700000000
   AND paused_at IS NULL; -- with "nightly"
 
+-- PastOfJob
+SELECT kind AS part, name, COALESCE(step_value, '') AS told, '' AS who, '' AS why, CAST(attempt AS bigint) AS attempt, CAST(term AS bigint) AS numbered, CAST(ended_at AS bigint) AS happened, CAST(COALESCE(until_at, 0) AS bigint) AS until_at
+FROM async_job_step_tab
+WHERE job_id = $1
+  AND created = $2
+UNION ALL SELECT *
+FROM (SELECT 101 AS part, verb AS name, COALESCE(detail, '') AS told, actor AS who, COALESCE(why, '') AS why, CAST(changed AS bigint) AS attempt, CAST(id AS bigint) AS numbered, CAST(acted_at AS bigint) AS happened, CAST(COALESCE(operation, 0) AS bigint) AS until_at
+  FROM async_job_act_tab
+  WHERE id > (SELECT CASE WHEN MAX(id) > 5000 THEN MAX(id) - 5000 ELSE 0 END
+    FROM async_job_act_tab)
+    AND state IS NULL
+    AND acted_at >= $3
+    AND last_job >= $4
+    AND first_job <= $5
+    AND (jobs = $6 OR jobs LIKE $7 OR jobs LIKE $8 OR jobs LIKE $9)
+  ORDER BY id DESC
+  LIMIT 50) AS acts
+UNION ALL SELECT *
+FROM (SELECT 102 AS part, '' AS name, '' AS told, '' AS who, '' AS why, 0 AS attempt, 0 AS numbered, CAST(acted_at AS bigint) AS happened, 0 AS until_at
+  FROM async_job_act_tab
+  WHERE id <= (SELECT CASE WHEN MAX(id) > 5000 THEN MAX(id) - 5000 ELSE 0 END
+    FROM async_job_act_tab)
+  ORDER BY id DESC
+  LIMIT 1) AS earlier
+UNION ALL SELECT 103, lock_name, '', holder, '', 0, term, taken_at, COALESCE(ended_at, 0)
+FROM async_job_lease_log_tab
+WHERE (lock_name = $10 OR lock_name LIKE $11)
+  AND term = $12; -- with 4, 1000, 1000, 4, 4, "4", "4,%", "%,4", "%,4,%", "job-7", "job-7/%", 3
+
+-- PastOfJob, without a term
+SELECT kind AS part, name, COALESCE(step_value, '') AS told, '' AS who, '' AS why, CAST(attempt AS bigint) AS attempt, CAST(term AS bigint) AS numbered, CAST(ended_at AS bigint) AS happened, CAST(COALESCE(until_at, 0) AS bigint) AS until_at
+FROM async_job_step_tab
+WHERE job_id = $1
+  AND created = $2
+UNION ALL SELECT *
+FROM (SELECT 101 AS part, verb AS name, COALESCE(detail, '') AS told, actor AS who, COALESCE(why, '') AS why, CAST(changed AS bigint) AS attempt, CAST(id AS bigint) AS numbered, CAST(acted_at AS bigint) AS happened, CAST(COALESCE(operation, 0) AS bigint) AS until_at
+  FROM async_job_act_tab
+  WHERE id > (SELECT CASE WHEN MAX(id) > 5000 THEN MAX(id) - 5000 ELSE 0 END
+    FROM async_job_act_tab)
+    AND state IS NULL
+    AND acted_at >= $3
+    AND last_job >= $4
+    AND first_job <= $5
+    AND (jobs = $6 OR jobs LIKE $7 OR jobs LIKE $8 OR jobs LIKE $9)
+  ORDER BY id DESC
+  LIMIT 50) AS acts
+UNION ALL SELECT *
+FROM (SELECT 102 AS part, '' AS name, '' AS told, '' AS who, '' AS why, 0 AS attempt, 0 AS numbered, CAST(acted_at AS bigint) AS happened, 0 AS until_at
+  FROM async_job_act_tab
+  WHERE id <= (SELECT CASE WHEN MAX(id) > 5000 THEN MAX(id) - 5000 ELSE 0 END
+    FROM async_job_act_tab)
+  ORDER BY id DESC
+  LIMIT 1) AS earlier; -- with 4, 1000, 1000, 4, 4, "4", "4,%", "%,4", "%,4,%"
+
 -- Pause
 INSERT INTO async_job_type_tab (job_type, paused_at)
 VALUES (7, CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
