@@ -21,6 +21,8 @@ import (
 var said = map[string]string{
 	"cancelled":      "The job is cancelled. If its handler runs, its context ends within a second.",
 	"retried":        "The job runs again, with all its retries.",
+	"muted":          "The error is muted: it stands behind the others, and is counted all the same.",
+	"unmuted":        "The error is news again.",
 	"retried-all":    "These jobs run again, with all their retries.",
 	"cancel-chosen":  "The chosen jobs are cancelled. What had ended stays as it was.",
 	"retry-chosen":   "The chosen jobs run again, with all their retries. What has not failed, or is no more failed, stays as it was.",

@@ -45,6 +45,8 @@ const (
 	SetPriority Verb = "set priority"
 	// Delete is to delete a job that does not run any more, or all such jobs that a filter selects, for good.
 	Delete Verb = "delete"
+	// Mute is to say for a while that an error of a type is no news, and to end that. It is counted all the same.
+	Mute Verb = "mute"
 	// Pause is to pause a type, and Resume to let it go on.
 	Pause  Verb = "pause"
 	Resume Verb = "resume"
@@ -177,6 +179,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux.HandleFunc("GET /errors", c.page("errors", c.showErrors))
 	mux.HandleFunc("GET /errors/{error}", c.page("failure", c.showError))
 	mux.HandleFunc("POST /errors/{error}/retry", c.change(c.retryFailedWith))
+	mux.HandleFunc("POST /errors/{error}/{do}", c.change(c.changeError))
 	mux.HandleFunc("GET /leases", c.page("leases", c.showLeases))
 	mux.HandleFunc("GET /workers", c.page("instances", c.instances))
 	mux.HandleFunc("GET /schedules", c.page("schedules", c.showSchedules))

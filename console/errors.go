@@ -2,15 +2,18 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/faces"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/words"
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
@@ -26,6 +29,9 @@ func (c *console) showErrors(r *http.Request) (any, error) {
 	}
 	seen := *all
 	seen.Groups = slices.DeleteFunc(slices.Clone(all.Groups), func(g faces.ErrorGroup) bool { return !c.permit(r, See, g.JobType) })
+	slices.SortStableFunc(seen.Groups, func(a, b faces.ErrorGroup) int {
+		return mutedLast(seen.Mutes[faces.ErrorID(a.JobType, a.Text)], seen.Mutes[faces.ErrorID(b.JobType, b.Text)])
+	})
 	return seen, nil
 }
 
@@ -42,6 +48,7 @@ type oneError struct {
 	Marks  []mark
 	Clocks clocks
 	New    bool
+	Muted  *faces.Mute // nil: it is not
 
 	Jobs []uint64 // jobs that failed for good with this error, the newest first; only the last rows of the log are read
 	All  bool     // the log has no others
@@ -99,6 +106,7 @@ func (c *console) showError(r *http.Request) (any, error) {
 		return e, nil
 	}
 	e.Found, e.ErrorTrend, e.Queue, e.New = true, rows[i].ErrorTrend, rows[i].Queue, rows[i].New
+	e.Muted = rows[i].Muted
 	e.Plot, e.Marks = countPlot(e.Steps), marksOf(happened, series)
 	e.Jobs, e.All = failedWith(runs, e.JobType, e.ID), len(runs) < loggedRuns
 	return e, nil
@@ -168,18 +176,9 @@ func (e *oneError) AtOnce() int { return min(len(e.Jobs), retriedMost) }
 // retryFailedWith retries the jobs that failed with an error and are still as they were.
 func (c *console) retryFailedWith(ctx context.Context, r *http.Request) (outcome, to string, err error) {
 	id := r.PathValue("error")
-	n, err := strconv.ParseInt(r.PostFormValue("type"), 10, 32)
+	jobType, to, err := c.errorIn(r, Retry)
 	if err != nil {
-		return "", "", failed(http.StatusBadRequest, "type=%q is no job type.", r.PostFormValue("type"))
-	}
-	jobType := int32(n)
-	if err := c.allow(r, Retry, jobType); err != nil {
 		return "", "", err
-	}
-	to = "errors/" + id
-	now, _ := c.clock.now() // the page that leads here has read it
-	if span, err := spanOf(r, now); err == nil {
-		to += "?" + string(span.Query())
 	}
 	runs, err := c.lastRuns(ctx)
 	ids := failedWith(runs, jobType, id)
@@ -197,6 +196,49 @@ func (c *console) retryFailedWith(ctx context.Context, r *http.Request) (outcome
 	}
 	again, err := c.jobs.Retry(ctx, c.ex, queue_job.ID(ids...))
 	outcome, err = ifChanged("retried-all", again.Jobs, err)
+	return outcome, to, err
+}
+
+// errorIn is the job type of the error that a form is about, if its sender may do something with that, and the page that leads there.
+func (c *console) errorIn(r *http.Request, do Verb) (jobType int32, to string, err error) {
+	n, err := strconv.ParseInt(r.PostFormValue("type"), 10, 32)
+	if err != nil {
+		return 0, "", failed(http.StatusBadRequest, "type=%q is no job type.", r.PostFormValue("type"))
+	}
+	to = "errors/" + r.PathValue("error")
+	now, _ := c.clock.now() // the page that leads here has read it
+	if span, err := spanOf(r, now); err == nil {
+		to += "?" + string(span.Query())
+	}
+	return int32(n), to, c.allow(r, do, int32(n))
+}
+
+// changeError has an error be no news for a while, or be news again.
+func (c *console) changeError(ctx context.Context, r *http.Request) (outcome, to string, err error) {
+	jobType, to, err := c.errorIn(r, Mute)
+	if err != nil {
+		return "", "", err
+	}
+	text := r.PostFormValue("text")
+	if faces.ErrorID(jobType, text) != r.PathValue("error") {
+		return "", "", failed(http.StatusBadRequest, "The form is about another error than its address.")
+	}
+	switch r.PathValue("do") {
+	case "mute":
+		lasts, errSpan := words.ParseSpan(strings.TrimSpace(r.PostFormValue("for")))
+		if errSpan != nil {
+			return "", "", failed(http.StatusBadRequest, "for=%q: use a time up to 90 days, as in 30m, 2h or 1d.", r.PostFormValue("for"))
+		}
+		outcome, err = "muted", faces.MuteError(ctx, c.jobs, c.ex, jobType, text, lasts)
+	case "unmute":
+		outcome, err = "unmuted", faces.UnmuteError(ctx, c.jobs, c.ex, jobType, text)
+	default:
+		return "", "", failed(http.StatusNotFound, "Nothing is called %q here.", r.PathValue("do"))
+	}
+	if errors.Is(err, faces.ErrUnfit) {
+		return "", "", failed(http.StatusBadRequest, "%v.", err)
+	}
+	c.errors.forget()
 	return outcome, to, err
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -77,9 +78,9 @@ func (o *overview) sameAs() any {
 	return struct {
 		*fleet
 		*faces.Series
-		span, noPast, types, acts string
-		deploys                   int
-	}{o.fleet, o.series, string(o.Window.Query()), fmt.Sprint(o.NoPast), fmt.Sprint(numbersOf(o.Types)), acts.String(), len(o.happened.Deploys)}
+		span, noPast, types, acts, marks string
+	}{o.fleet, o.series, string(o.Window.Query()), fmt.Sprint(o.NoPast), fmt.Sprint(numbersOf(o.Types)), acts.String(),
+		fmt.Sprint(o.happened.Deploys, slices.Sorted(maps.Keys(o.happened.Mutes)))}
 }
 
 // Worst is how bad the worst finding is, as a class.
@@ -353,7 +354,8 @@ type errorRow struct {
 	faces.ErrorTrend
 	Queue string
 	Spark area
-	New   bool // since the last deploy
+	New   bool        // since the last deploy
+	Muted *faces.Mute // nil: it is not
 }
 
 const errorsOnOverview = 6
@@ -388,10 +390,17 @@ func errorRows(s *faces.Series, h *faces.Happened, nameOf func(int32) string) (r
 		for x, n := range e.Steps {
 			steps[x] = float64(n)
 		}
-		isNew := !deployed.IsZero() && !e.First.Before(deployed) && deployed.Sub(s.Begin) >= newAfter
-		rows = append(rows, errorRow{*e, nameOf(e.JobType), areaOf(steps), isNew})
+		muted := h.Mutes[e.ID]
+		isNew := muted == nil && !deployed.IsZero() && !e.First.Before(deployed) && deployed.Sub(s.Begin) >= newAfter
+		rows = append(rows, errorRow{*e, nameOf(e.JobType), areaOf(steps), isNew, muted})
 	}
+	slices.SortStableFunc(rows, func(a, b errorRow) int { return mutedLast(a.Muted, b.Muted) })
 	return rows
+}
+
+// mutedLast sorts errors that are muted behind those that are news.
+func mutedLast(a, b *faces.Mute) int {
+	return cmp.Compare(order(a != nil), order(b != nil))
 }
 
 // activityRow is a line of what happened last.
@@ -425,14 +434,24 @@ func (o *overview) Activity() (rows []activityRow) {
 	return rows[:min(len(rows), activityMost)]
 }
 
-// deployText says who came.
+// deployText says which version was deployed, if somebody has told, and who came.
 func deployText(d *faces.Deploy) string {
+	said := d.Version
+	if said != "" {
+		said += ", as " + d.By + " said"
+	}
+	if len(d.Hosts) == 0 {
+		return said
+	}
+	if said != "" {
+		said += "; "
+	}
 	const hostsMost = 3
 	hosts := strings.Join(d.Hosts[:min(len(d.Hosts), hostsMost)], ", ")
 	if more := len(d.Hosts) - hostsMost; more > 0 {
 		hosts += fmt.Sprintf(" and %d more", more)
 	}
-	return words.Count(len(d.Hosts), "instance") + ": " + hosts
+	return said + words.Count(len(d.Hosts), "instance") + ": " + hosts
 }
 
 // sinceThen reads the clock for how long ago something was.

@@ -157,16 +157,28 @@ func latencyPlot(steps, earlier []faces.Step) plot {
 
 // mark is a moment in a picture, in percent of its width.
 type mark struct {
-	X    string
-	Text string
+	X     string
+	Text  string
+	Label string // beside it; empty: none
 }
+
+const labelsMost, labelMost = 8, 10 // deploys that have a label, and its characters
 
 // marksOf are the deploys within steps.
 func marksOf(h *faces.Happened, s *faces.Series) (marks []mark) {
 	long := time.Duration(len(s.All)) * s.Step
 	for _, d := range h.Deploys {
 		if part := float64(d.At.Sub(s.Begin)) / float64(long); part >= 0 && part < 1 {
-			marks = append(marks, mark{strconv.FormatFloat(100*part, 'f', 2, 64), clock(d.At) + " UTC: " + deployText(&d)})
+			label := []rune(d.Version)
+			if len(label) > labelMost {
+				label = append(label[:labelMost-1], '…')
+			}
+			marks = append(marks, mark{strconv.FormatFloat(100*part, 'f', 2, 64), clock(d.At) + " UTC: " + deployText(&d), string(label)})
+		}
+	}
+	if len(marks) > labelsMost {
+		for i := range marks {
+			marks[i].Label = ""
 		}
 	}
 	return marks

@@ -128,8 +128,9 @@ type errorColumn struct {
 }
 
 type deployMark struct {
-	At    int64    `json:"at"`
-	Hosts []string `json:"hosts"`
+	At      int64    `json:"at"`
+	Hosts   []string `json:"hosts"`
+	Version string   `json:"version,omitempty"`
 }
 
 const errorColumnsMost = 20
@@ -156,7 +157,7 @@ func columnsOf(s *faces.Series, h *faces.Happened) *columns {
 		c.Errors = append(c.Errors, errorColumn{e.ID, e.JobType, e.Text, e.Steps})
 	}
 	for _, d := range h.Deploys {
-		c.Deploys = append(c.Deploys, deployMark{d.At.Unix(), d.Hosts})
+		c.Deploys = append(c.Deploys, deployMark{d.At.Unix(), append([]string{}, d.Hosts...), d.Version})
 	}
 	c.Before = comparedWith(s.Earlier)
 	return c

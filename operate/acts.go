@@ -17,8 +17,8 @@ type Act struct {
 	// Actor is who did it, and Why the reason, in the actor's words; empty: none was given.
 	Actor, Why string
 	// Verb is what was done: "cancel", "reschedule", "set params", "set priority", "retry", "delete", "restore", "pause", "resume", "hand over",
-	// "drain", "undrain", "break", "set limits", "set shards", "rename", "stop operation", "resume operation", "cancel flow" or
-	// "retry flow".
+	// "drain", "undrain", "break", "set limits", "set shards", "rename", "stop operation", "resume operation", "cancel flow",
+	// "retry flow", "deploy" (see pqueue deploy mark), "mute" or "unmute" (an error, in the console).
 	Verb string
 	// JobType is the type that the act is about; nil: it is about jobs, or about an instance or a flow, whose id is in Detail.
 	JobType *int32
@@ -73,6 +73,9 @@ func Acts(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, filt
 }
 
 func actOf(row *record.Act) Act {
+	if row.Verb == record.Deployed { // of which the type is none
+		row.JobType = nil
+	}
 	return Act{Id: row.ID, At: time.Unix(row.At, 0), Actor: row.Actor,
 		Why: row.Why, Verb: row.Verb, JobType: row.JobType, Jobs: row.Jobs, Changed: row.Changed,
 		Detail: row.Detail, Operation: row.Operation}

@@ -38,8 +38,9 @@ type series struct {
 		Runs     []int64
 	}
 	Deploys []struct {
-		At    int64
-		Hosts []string
+		At      int64
+		Hosts   []string
+		Version string
 	}
 	Before *struct {
 		T    []int64

@@ -77,7 +77,7 @@
     head.textContent = begin.toLocaleString([], long ? { dateStyle: "medium" } : { dateStyle: "short", timeStyle: "short" }) + ` (${begin.toISOString().slice(11, 16)} UTC)`;
     tip.replaceChildren(head, table);
     const came = d.deploys.filter((m) => m.at >= d.t[i] && m.at < d.t[i] + d.step);
-    if (came.length) tip.append(Object.assign(document.createElement("div"), { textContent: "▼ deploy: " + came.flatMap((m) => m.hosts).slice(0, 3).join(", ") }));
+    if (came.length) tip.append(Object.assign(document.createElement("div"), { textContent: "▼ deploy: " + came.flatMap((m) => [m.version, ...m.hosts]).filter(Boolean).slice(0, 3).join(", ") }));
     document.body.append(tip);
     const room = 12, wide = tip.offsetWidth;
     tip.style.left = `${shown.x + room + wide > innerWidth ? Math.max(0, shown.x - room - wide) : shown.x + room}px`;

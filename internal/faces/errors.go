@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ type Errors struct {
 	// All: these are all runs in the log. Else, they are those that ended Since then.
 	All   bool
 	Since time.Time
+	// Mutes are the errors that are muted, by their ids.
+	Mutes map[string]*Mute
 }
 
 // ErrorGroup is an error, however often it came.
@@ -50,11 +53,11 @@ const (
 	errorRowsMax = 3000      // stats with errors that are read
 )
 
-// LatestErrors groups the runs that did not succeed by type and error. If the log has fewer rows than most, it reads them, with one
-// statement, and these are all runs. Else it returns the runs of the last hour, or of less if very many types fail, as the instances have
-// counted them up to ten seconds ago. That takes four statements more. They read small tables, and rows of the statistics along their
-// index. Instances of an earlier version do not count errors; of their runs, it finds those that are among the last rows of the log, which
-// are of the newest jobs.
+// LatestErrors groups the runs that did not succeed by type and error, and says which errors are muted. If the log has fewer rows than most, it
+// reads them, with two statements in all, and these are all runs. Else it returns the runs of the last hour, or of less if very many types
+// fail, as the instances have counted them up to ten seconds ago. That takes three statements more. They read small tables, and rows of the
+// statistics along their index. Instances of an earlier version do not count errors; of their runs, it finds those that are among the last
+// rows of the log, which are of the newest jobs.
 func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, most int) (*Errors, error) {
 	st, err := bridge.QueueJob.StoreOf(jobs, ex)
 	var runs []record.TypedAttempt
@@ -62,6 +65,10 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 		runs, err = st.LastAttempts(ctx, most)
 	}
 	all := len(runs) < most
+	var events record.Events
+	if err == nil {
+		events, err = st.Events(ctx, math.MaxInt64, 0, 0) // the marks, and the clock
+	}
 	runs = slices.DeleteFunc(runs, func(run record.TypedAttempt) bool { return run.Gone })
 	var e *Errors
 	switch {
@@ -69,21 +76,18 @@ func LatestErrors(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execut
 	case all:
 		e = group(runs)
 	default:
-		e, err = countedErrors(ctx, jobs, ex, st, runs)
+		e, err = countedErrors(ctx, jobs, ex, st, runs, time.Unix(events.Now, 0))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("latest errors: %w", err)
 	}
+	e.Mutes = mutesOf(events.Marks, events.Now)
 	return e, nil
 }
 
 func countedErrors(
-	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *record.Store, logged []record.TypedAttempt,
+	ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Executor, st *record.Store, logged []record.TypedAttempt, now time.Time,
 ) (*Errors, error) {
-	_, now, err := newest(ctx, st)
-	if err != nil {
-		return nil, err
-	}
 	kinds, err := jobs.Types(ctx, ex)
 	if err != nil {
 		return nil, err

@@ -12,11 +12,13 @@ import (
 	"github.com/create-info/persistent-queue/queue_job"
 )
 
-// Deploy is that instances came, which got their first leases.
+// Deploy is that instances came, which got their first leases, or that somebody has said so.
 type Deploy struct {
 	At       time.Time
 	Services []string // their services
 	Hosts    []string // and the hosts and processes of each
+	Version  string   // as somebody called it, see [MarkDeploy]; empty: nobody did
+	By       string   // who did
 }
 
 // Act is what somebody did last, or an operation on many jobs that somebody began.
@@ -31,8 +33,9 @@ type Act struct {
 
 // Happened is what may be why things are otherwise than before.
 type Happened struct {
-	Deploys []Deploy // the earliest first
-	Acts    []Act    // the latest first
+	Deploys []Deploy         // the earliest first
+	Acts    []Act            // the latest first; a mark of a deploy is not among them
+	Mutes   map[string]*Mute // by the ids of the errors that are muted
 }
 
 const (
@@ -55,9 +58,12 @@ func HappenedSince(ctx context.Context, jobs *queue_job.Jobs, ex queue_job.Execu
 	if n := len(events.Tenures); n == tenuresMost { // of the moments before, some are missing
 		from = time.UnixMilli(events.Tenures[n-1].Taken + 1)
 	}
-	h := &Happened{Deploys: deploysOf(events.Tenures, from)}
+	h := &Happened{Deploys: versioned(deploysOf(events.Tenures, from), events.Marks, from), Mutes: mutesOf(events.Marks, events.Now)}
 	for i := range events.Acts {
 		a := &events.Acts[i]
+		if a.Verb == record.Deployed {
+			continue
+		}
 		h.Acts = append(h.Acts, Act{ID: a.ID, At: time.Unix(a.At, 0), Actor: a.Actor, Verb: a.Verb, Why: a.Why, JobType: a.JobType, Jobs: a.Changed,
 			Operation: a.State != ""})
 	}

@@ -443,6 +443,8 @@ func TestEveryChangeIsMadeByTheKeyboard(t *testing.T) {
 				{"schedule?name=deleted", "Delete the schedule", "Delete it for good", "deleted"},
 				{fmt.Sprintf("flows/%d", w.stuck), "Retry the flow", "Retry it", "goes on"},
 				{fmt.Sprintf("flows/%d", w.moving), "Cancel the flow", "Cancel it", "cancelled"},
+				{"errors/" + faces.ErrorID(mails, smuggled[0]) + "?last=24h", "", "Mute this error", "muted"},
+				{"errors/" + faces.ErrorID(mails, smuggled[0]) + "?last=24h", "", "Unmute this error", "news again"},
 				{fmt.Sprintf("jobs/%d", w.failed), "", "Retry", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.failsToo), "Retry it with other parameters", "Retry with these", "runs again"},
 				{fmt.Sprintf("jobs/%d", w.retried), "", "Run now", "due now"},

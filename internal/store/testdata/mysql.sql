@@ -863,7 +863,16 @@ FROM (SELECT 2 AS part, verb AS subject, CAST(id AS SIGNED) AS numbered, actor A
   FROM async_job_act_tab
   WHERE operation IS NULL
   ORDER BY id DESC
-  LIMIT 20) AS acts;
+  LIMIT 20) AS acts
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, verb AS subject, CAST(id AS SIGNED) AS numbered, actor AS who, CAST(acted_at AS SIGNED) * 1000 AS happened, 0 AS until_at, COALESCE(detail, '') AS how, job_type, COALESCE(why, '') AS why, 0 AS changed
+  FROM async_job_act_tab
+  WHERE job_type >= -2147483648
+    AND verb IN ('deploy', 'mute', 'unmute')
+    AND acted_at >= UNIX_TIMESTAMP() - 7776000
+  ORDER BY acted_at DESC, id DESC
+  LIMIT 1000) AS marks
+UNION ALL SELECT 0, '', 0, '', CAST(UNIX_TIMESTAMP() AS SIGNED) * 1000, 0, '', CAST(NULL AS SIGNED), '', 0;
 
 -- ExpireTenures
 /*M!

@@ -835,7 +835,16 @@ FROM (SELECT 2 AS part, verb AS subject, CAST(id AS bigint) AS numbered, actor A
   FROM async_job_act_tab
   WHERE operation IS NULL
   ORDER BY id DESC
-  LIMIT 20) AS acts; -- with 1000000
+  LIMIT 20) AS acts
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, verb AS subject, CAST(id AS bigint) AS numbered, actor AS who, CAST(acted_at AS bigint) * 1000 AS happened, 0 AS until_at, COALESCE(detail, '') AS how, job_type, COALESCE(why, '') AS why, 0 AS changed
+  FROM async_job_act_tab
+  WHERE job_type >= -2147483648
+    AND verb IN ('deploy', 'mute', 'unmute')
+    AND acted_at >= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 7776000
+  ORDER BY acted_at DESC, id DESC
+  LIMIT 1000) AS marks
+UNION ALL SELECT 0, '', 0, '', CAST(CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) AS bigint) * 1000, 0, '', CAST(NULL AS bigint), '', 0; -- with 1000000
 
 -- ExpireTenures
 UPDATE async_job_lease_log_tab

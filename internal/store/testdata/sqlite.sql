@@ -740,7 +740,16 @@ FROM (SELECT 2 AS part, verb AS subject, CAST(id AS INTEGER) AS numbered, actor 
   FROM async_job_act_tab
   WHERE operation IS NULL
   ORDER BY id DESC
-  LIMIT 20) AS acts;
+  LIMIT 20) AS acts
+UNION ALL SELECT *
+FROM (SELECT 3 AS part, verb AS subject, CAST(id AS INTEGER) AS numbered, actor AS who, CAST(acted_at AS INTEGER) * 1000 AS happened, 0 AS until_at, COALESCE(detail, '') AS how, job_type, COALESCE(why, '') AS why, 0 AS changed
+  FROM async_job_act_tab
+  WHERE job_type >= -2147483648
+    AND verb IN ('deploy', 'mute', 'unmute')
+    AND acted_at >= unixepoch() - 7776000
+  ORDER BY acted_at DESC, id DESC
+  LIMIT 1000) AS marks
+UNION ALL SELECT 0, '', 0, '', CAST(unixepoch() AS INTEGER) * 1000, 0, '', CAST(NULL AS INTEGER), '', 0;
 
 -- ExpireTenures
 UPDATE async_job_lease_log_tab

@@ -1,7 +1,7 @@
 // Package cli is the command line of persistent-queue: a tree of commands over the verbs of queue_job. It has no SQL of its own.
 //
-// Each command is in the file of its noun (job.go, flow.go, explain.go, steer.go, op.go, audit.go, types.go, schedule.go, fleet.go, keep.go,
-// schema.go, check.go, top.go, serve.go, settings.go, token.go, user.go, context.go). Below them are connect.go, which
+// Each command is in the file of its noun (job.go, flow.go, explain.go, steer.go, op.go, deploy.go, audit.go, types.go, schedule.go, fleet.go,
+// keep.go, schema.go, check.go, top.go, serve.go, settings.go, token.go, user.go, context.go). Below them are connect.go, which
 // makes a database handle of a DSN,
 // query.go, which reads "type:7 status:failed", moment.go, which reads when, and output.go, which writes a list as a table, JSON, CSV or ids.
 package cli
@@ -153,7 +153,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 nothing matched, 4 some jobs were not ch
 	root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 	root.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.jobCommand(), a.flowCommand(), a.typeCommand(), a.scheduleCommand(), a.leaseCommand(),
-		a.hostCommand(), a.opCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
+		a.hostCommand(), a.opCommand(), a.deployCommand(), a.auditCommand(), a.keepCommand(), a.schemaCommand(),
 		a.checkCommand(), a.topCommand(), a.serveCommand(), a.checkConfigCommand(), a.tokenCommand(), a.userCommand(), a.versionCommand())
 	refuseBadArguments(root)
 	return root

@@ -556,6 +556,9 @@ func TestManyJobsAreChangedInAnOperationThatCtrlCStops(t *testing.T) {
 	if out := sh.want("audit list --type 8", exitDone); strings.Contains(out, "pause") {
 		t.Errorf("acts about another type: %s", out)
 	}
+	sh.want("deploy mark v1.4 --as ci --why faster", exitDone, "v1.4 is deployed")
+	sh.want("deploy mark "+strings.Repeat("v", 65), exitUsage, "a name has 1 to 64 characters")
+	sh.want("audit list --actor ci -o csv", exitDone, `ci,deploy,,"{""after"":""v1.4""}",faster`)
 	sh.want("audit list --type nobody", exitNothing, `no job type is called "nobody"`)
 }
 
