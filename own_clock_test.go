@@ -23,7 +23,7 @@ var ownClock = map[string][]string{
 	"how long something takes or lasts here, or when this process does it again: both ends are readings of this clock": {
 		"cmd/pqueue/internal/cli/archive.go restore", "cmd/pqueue/internal/cli/fleet.go drain", "cmd/pqueue/internal/cli/fleet.go yield",
 		"cmd/pqueue/internal/cli/keep.go delete", "cmd/pqueue/internal/cli/op.go carryOut", "cmd/pqueue/internal/cli/probe.go ask",
-		"cmd/pqueue/internal/cli/probe.go ready", "console/clock.go heard", "console/clock.go now", "console/shared.go get", "console/static/chart.js", "console/static/keys.js", "console/static/live.js",
+		"cmd/pqueue/internal/cli/probe.go ready", "console/clock.go heard", "console/clock.go now", "console/shared.go get", "console/static/chart.js", "console/static/keys.js", "console/static/live.js", "console/static/palette.js",
 		"internal/query/search.go walk",
 		"metrics/flows.go read", "metrics/metrics.go Collect", "queue_job/hidden.go Sickness", "queue_job/wait.go after", "queue_job/wait.go lead", "queue_job/wait.go read", "service/health.go tryWrites", "service/internal/api/api.go note", "service/internal/api/api.go writeWithin",
 		"service/internal/api/read.go end", "service/internal/api/read.go passOver", "service/internal/api/read.go problem",

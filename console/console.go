@@ -169,6 +169,7 @@ func Handler(jobs *queue_job.Jobs, opts ...Option) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.page("overview", c.overview))
 	mux.HandleFunc("GET /data/series", c.serveSeries)
+	mux.HandleFunc("GET /data/names", c.serveNames)
 	mux.HandleFunc("GET /queues/{type}", c.page("type", c.showType))
 	mux.HandleFunc("GET /queues/{type}/simulate", c.page("whatif", c.showWhatIf))
 	mux.HandleFunc("GET /jobs", c.page("jobs", c.list))

@@ -13,8 +13,9 @@
   const kept = "a[href], .wide";
   const like = (main, e) => [...main.querySelectorAll(kept)].filter((o) => o.href === e.href && o.getAttribute("aria-label") === e.getAttribute("aria-label"));
   const inUse = (main) => main.contains(document.activeElement) && !document.activeElement.matches(kept);
+  const away = () => document.hidden || document.querySelector("dialog[open]");
   const busy = (main) =>
-    document.hidden || inUse(main) || !getSelection().isCollapsed ||
+    away() || inUse(main) || !getSelection().isCollapsed ||
     [...main.querySelectorAll("input, textarea, select")].some(edited);
   const pill = document.getElementById("live");
   let paused = false, heard = Date.now(); // when the page was as it is
@@ -42,7 +43,7 @@
   const look = async () => {
     const main = document.querySelector("main[data-live]");
     if (!main || paused) return;
-    const rows = rowsOf(main), rests = () => (rows.length ? document.hidden : busy(main));
+    const rows = rowsOf(main), rests = () => (rows.length ? away() : busy(main));
     main.classList.toggle("rests", !document.hidden && rests()); // and the page says so
     say(main);
     if (rests()) return;
