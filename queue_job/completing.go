@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/conn"
 	"github.com/create-info/persistent-queue/internal/store"
 )
 
@@ -111,7 +111,10 @@ func (j *Jobs) waitsForItself(ex Executor, ids []uint64) error {
 	completing.Lock()
 	defer completing.Unlock()
 	for job, tx := range completing.of {
-		run, ok := job.by.Rows.(*record.Store)
+		run, ok := job.by.Rows.(interface {
+			conn.Via
+			Handle() any
+		})
 		if !ok || !slices.Contains(ids, job.Id) || !j.store.HasTablesOf(run) ||
 			!same(j.store.Handle(), run.Handle()) && !same(ex, run.Handle()) || isOver(tx) {
 			continue

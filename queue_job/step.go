@@ -296,6 +296,9 @@ func (j *Job) beginStep(ctx context.Context, tx Executor, is stepName) (done fun
 	} else if len(s.found) >= StepsMax {
 		return nil, nil, errStepsMax
 	}
+	if watch, ok := rows.(hidden.Watch); ok && found == nil && is.kind == store.StepDone {
+		watch.BeforeStep(ctx, j.Id, is.name)
+	}
 	s.called[is] = stepCall{running: true, tx: earlier.tx}
 	s.busy++
 	return func() { s.over(is) }, found, nil

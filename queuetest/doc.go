@@ -31,7 +31,7 @@
 // without waiting. If code under test asks time.Now, it still sees the real time.
 //
 // [Queue.LoseOne] runs a job in a process that dies before the outcome is written, so that the test sees what a second run
-// does.
+// does. [CrashEverywhere] plays a case once for each place at which its process can die, and demands the same end each time.
 //
 // [Wrap] does the same on a database of yours: MySQL, MariaDB or PostgreSQL, if the SQL of the code under test needs
 // one. [Apart] makes tables of its own there, for tests that run at the same time.

@@ -111,10 +111,71 @@ func ExampleQueue_RunOne() {
 	// Output: success [{anna@example.com Your basket}]
 }
 
+// bank is a fake of a bank. It counts what is booked, and recognises a request that it has had, by its key, if there is one.
+type bank struct {
+	booked int
+	had    map[string]bool
+}
+
+func (b *bank) charge(ctx context.Context, key string) (receipt int, err error) {
+	if key == "" || !b.had[key] {
+		b.booked++
+		b.had[key] = true
+	}
+	queuetest.Place(ctx, "the bank has answered") // the process may die here, too
+	return b.booked, nil
+}
+
+// An order is charged in a step. If the process dies after the step has run and before that is recorded, the next run charges again: unless the bank
+// recognises the request by its key.
+func ExampleCrashEverywhere() {
+	order := func(keyed bool) func(t *exampleT) queuetest.World {
+		return func(t *exampleT) queuetest.World {
+			bank := &bank{had: map[string]bool{}} // outlives the process
+			return queuetest.World{
+				Start: func(q *queuetest.Queue) { // what a process has in memory
+					q.Handle(queue_job.Config{JobType: 8, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+						_, err := queue_job.Step(ctx, job, "charge", func(ctx context.Context) (int, error) {
+							if keyed {
+								return bank.charge(ctx, job.StepKey("charge"))
+							}
+							return bank.charge(ctx, "")
+						})
+						return err
+					}})
+				},
+				Begin: func(q *queuetest.Queue) {
+					if _, err := q.Jobs.Add(context.Background(), q.DB, queue_job.AddModelJob{JobType: 8}); err != nil {
+						t.Fatalf("%v", err)
+					}
+				},
+				Check: func(q *queuetest.Queue) {
+					q.RequireAdded(8, queuetest.Status(queue_job.JobStatusSuccess))
+					if bank.booked != 1 {
+						t.Errorf("charged %d times", bank.booked)
+					}
+				},
+			}
+		}
+	}
+	for _, keyed := range []bool{false, true} {
+		t, done := newT() // in a test, t is the test's
+		fmt.Println("with a key:", keyed)
+		queuetest.CrashEverywhere(t, order(keyed))
+		done()
+	}
+	// Output:
+	// with a key: false
+	// charged 2 times: 4 died at "the bank has answered", in job 1
+	// charged 2 times: 5 died after step "charge" of job 1 had run, before it was recorded
+	// with a key: true
+}
+
 // exampleT stands in for *testing.T, which examples do not have.
 type exampleT struct {
-	directory string
-	cleanups  []func()
+	directory, name string
+	failed          bool
+	cleanups        []func()
 }
 
 func newT() (t *exampleT, done func()) {
@@ -136,3 +197,18 @@ func (t *exampleT) Logf(string, ...any)               {}
 func (t *exampleT) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func (t *exampleT) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
 func (t *exampleT) TempDir() string                   { return t.directory }
+func (t *exampleT) Name() string                      { return t.name }
+func (t *exampleT) Failed() bool                      { return t.failed }
+
+func (t *exampleT) Errorf(format string, args ...any) {
+	t.failed = true
+	fmt.Printf(format+": %s\n", append(args, t.name)...)
+}
+
+func (t *exampleT) Run(name string, test func(*exampleT)) bool {
+	inside, done := newT()
+	defer done()
+	inside.name = name
+	test(inside)
+	return !inside.failed
+}

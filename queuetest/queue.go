@@ -51,6 +51,9 @@ type Queue struct {
 	codec    queue_job.Codec // nil: none
 	rates    rates
 	stepper  *engine.Stepper // nil: nothing is handled
+	term     int64           // the last one of an earlier stepper
+	end      func()          // of the context
+	life     *life           // nil: the process does not die
 }
 
 // New makes a queue in a temporary SQLite database, which ends with the test, and hands the configurations to
@@ -75,7 +78,13 @@ func Wrap(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 // tables if it adds and steers its jobs with [Queue.Jobs]; plain INSERTs find them by [Queue.TablePrefix].
 func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 	t.Helper()
-	prefix := fmt.Sprintf("qt%x_", rand.Uint64())
+	return open(t, db, tablesApart(t, db), configs)
+}
+
+// tablesApart returns a prefix for tables that are dropped when the test ends.
+func tablesApart(t T, db *sql.DB) (prefix string) {
+	t.Helper()
+	prefix = fmt.Sprintf("qt%x_", rand.Uint64())
 	t.Cleanup(func() {
 		for _, table := range []string{"async_job_tab", "shedlock_tab",
 			"async_job_log_tab", "async_job_type_tab", "async_job_now_tab", "async_job_stat_tab", "async_job_lease_log_tab", "async_job_act_tab",
@@ -85,32 +94,49 @@ func Apart(t T, db *sql.DB, configs ...queue_job.Config) *Queue {
 			}
 		}
 	})
-	return open(t, db, prefix, configs)
+	return prefix
 }
 
 func open(t T, db *sql.DB, prefix string, configs []queue_job.Config) *Queue {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	q := &Queue{DB: db, TablePrefix: prefix, t: t, ctx: ctx, rates: newRates(),
+	q := &Queue{TablePrefix: prefix, t: t,
 		advanced: new(atomic.Int64), log: logger.QueueLog{Slog: slog.New(slog.NewTextHandler(writer{t}, nil))}}
-	t.Cleanup(func() {
-		if q.stepper != nil {
-			q.stepper.Close()
-		}
-		cancel()
-	})
-	q.must(schema.Migrate(ctx, db, schema.WithTablePrefix(prefix)))
-	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now), queue_job.WithTablePrefix(prefix))
-	q.must(err)
-	st, err := record.Open(ctx, db, prefix)
-	q.must(err)
-	q.Jobs, q.store = jobs, st.ByClock(q.Now)
-	q.before, _, err = q.store.Newest(ctx)
+	q.must(schema.Migrate(context.Background(), db, schema.WithTablePrefix(prefix)))
+	t.Cleanup(func() { q.stop() })
+	q.start(db)
+	var err error
+	q.before, _, err = q.store.Newest(q.ctx)
 	q.must(err)
 	if len(configs) > 0 {
 		q.Handle(configs...)
 	}
 	return q
+}
+
+// start makes what a process has of the database. It handles nothing yet.
+func (q *Queue) start(db *sql.DB) {
+	q.t.Helper()
+	q.ctx, q.end = context.WithCancel(context.Background())
+	q.DB, q.configs, q.codec, q.rates = db, nil, nil, newRates()
+	jobs, err := queue_job.Open(db, queue_job.WithClock(q.Now), queue_job.WithTablePrefix(q.TablePrefix))
+	q.must(err)
+	st, err := record.Open(q.ctx, db, q.TablePrefix)
+	q.must(err)
+	q.Jobs, q.store = jobs, st.ByClock(q.Now)
+}
+
+// stop ends it.
+func (q *Queue) stop() {
+	q.closeStepper()
+	if q.end != nil {
+		q.end()
+	}
+}
+
+func (q *Queue) closeStepper() {
+	if q.stepper != nil {
+		q.term, q.stepper = q.stepper.Close(), nil
+	}
 }
 
 // Handle makes jobs of more types run as their configurations say: pass the configurations of your application. Db and
@@ -131,14 +157,19 @@ func (q *Queue) Handle(configs ...queue_job.Config) {
 			cfg = bridge.QueueJob.WithCodec(cfg, q.codec)
 		}
 		q.rates.add(bridge.QueueJob.WithDefaults(cfg))
+		if q.life != nil {
+			cfg = q.life.watched(cfg)
+		}
 		q.configs = append(q.configs, bridge.QueueJob.WithDefaults(forSteps(cfg)))
 	}
-	if q.stepper != nil {
-		q.stepper.Close()
-	}
+	q.closeStepper()
 	var err error
 	tables := engine.Tables{Jobs: q.store, Run: q.store, Schedules: q.store, Flows: q.store, Close: func() {}}
-	q.stepper, err = engine.OpenStepper(q.ctx, tables, q.configs, q.log)
+	if q.life != nil {
+		says := saying{q.store, q.life}
+		tables.Jobs, tables.Run, tables.Schedules, tables.Flows = says, says, says, says
+	}
+	q.stepper, err = engine.OpenStepper(q.ctx, tables, q.configs, q.log, q.term)
 	q.must(err)
 	names := make([]record.TypeName, len(q.configs))
 	for i := range q.configs {

@@ -29,28 +29,39 @@ const (
 // runs a hundred times because it always asks to run again at once, the test fails.
 func (q *Queue) RunDue() (runs []Run) {
 	q.t.Helper()
-	if q.stepper == nil {
-		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
-	}
+	q.living(func(bool) { q.runDue(&runs) })
+	return runs
+}
+
+func (q *Queue) runDue(all *[]Run) {
+	q.t.Helper()
+	q.mustHandle()
 	times := map[uint64]int{}
 	for {
 		q.must(q.stepper.Schedule(q.ctx))
 		q.must(q.stepper.MoveFlows(q.ctx))
 		calls, err := q.stepper.Due(q.ctx, q.rates.mayStart(q.passed()))
 		q.must(err)
-		before := len(runs)
+		before := len(*all)
 		for _, rows := range calls {
 			for _, run := range q.run((*engine.Stepper).Run, rows...) {
-				runs = append(runs, run)
-				if times[run.Id]++; times[run.Id] == runsOfOneMax || len(runs) == runsMax {
+				*all = append(*all, run)
+				if times[run.Id]++; times[run.Id] == runsOfOneMax || len(*all) == runsMax {
 					q.t.Fatalf("queuetest: RunDue does not come to an end: %d runs, %d of them of %s; if it asks to run again, use a wait",
-						len(runs), times[run.Id], told(&run.JobInfo))
+						len(*all), times[run.Id], told(&run.JobInfo))
 				}
 			}
 		}
-		if len(runs) == before {
-			return runs
+		if len(*all) == before {
+			return
 		}
+	}
+}
+
+func (q *Queue) mustHandle() {
+	q.t.Helper()
+	if q.stepper == nil {
+		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
 	}
 }
 
@@ -72,17 +83,25 @@ func (q *Queue) LoseOne(id uint64) Run {
 // step is what a stepper does with the jobs of one call of a handler.
 type step func(*engine.Stepper, context.Context, []store.Row) (ran []uint64, err error)
 
-func (q *Queue) one(id uint64, step step) Run {
+func (q *Queue) one(id uint64, step step) (run Run) {
 	q.t.Helper()
-	if q.stepper == nil {
-		q.t.Fatalf("queuetest: nothing handles jobs; pass configurations to New or Handle")
-	}
+	q.living(func(again bool) { run = q.runOne(id, step, again) })
+	return run
+}
+
+// runOne runs a job. Again: a process has begun to, and has died, perhaps when the job was done.
+func (q *Queue) runOne(id uint64, step step, again bool) Run {
+	q.t.Helper()
+	q.mustHandle()
 	row, pending, err := q.stepper.Pending(q.ctx, id)
 	q.must(err)
 	if pending {
 		if runs := q.run(step, row); len(runs) > 0 {
 			return runs[0]
 		}
+	}
+	if again {
+		return Run{JobInfo: *q.get(id)}
 	}
 	q.t.Fatalf("queuetest: it is final, or nothing handles its type: %s", told(q.get(id)))
 	return Run{}

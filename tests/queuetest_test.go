@@ -102,6 +102,76 @@ func TestAJobIsLostAsOftenAsItsTypeAllows(t *testing.T) {
 	})
 }
 
+// On each database, a process that dies at a commit has committed, or has not, and what it has not committed is gone.
+func TestACaseComesToTheSameEndWhereverItsProcessDiesOnEveryDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		execute(t, d.DB, "CREATE TABLE crash_stock (order_id bigint PRIMARY KEY, n bigint)")
+		orders := 0
+		whole := d.Name == "SQLite" || !testing.Short() // each pass makes tables, which takes servers long
+		queuetest.CrashEverywhere(t, func(t *testing.T) queuetest.World {
+			orders++
+			order, mails, flow := orders, map[string]bool{}, uint64(0)
+			return queuetest.World{
+				DB: d.DB,
+				Start: func(q *queuetest.Queue) {
+					q.Handle(queue_job.Config{JobType: 1, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+						return takeFromStock(ctx, q, job, order)
+					}}, queue_job.Config{JobType: 2, HandleJobFunc: func(ctx context.Context, job *queue_job.Job) error {
+						_, err := queue_job.Step(ctx, job, "mail", func(context.Context) (int, error) { mails[job.StepKey("mail")] = true; return 0, nil })
+						return err
+					}})
+				},
+				Begin: func(q *queuetest.Queue) {
+					execute(t, q.DB, "INSERT INTO crash_stock VALUES (?, 10)", order)
+					f := queue_job.NewFlow("order").OnFailure(queue_job.Undo)
+					f.Job("take", queue_job.AddModelJob{JobType: 1, JobParams: -1}).Undo(queue_job.AddModelJob{JobType: 1, JobParams: 1})
+					if whole {
+						f.Job("mail", queue_job.AddModelJob{JobType: 2}).After("take")
+						f.Job("ship", queue_job.AddModelJob{JobType: 1, JobParams: 0}).After("mail")
+					}
+					added, err := q.Jobs.AddFlow(t.Context(), q.DB, f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					flow = added.Id
+				},
+				Check: func(q *queuetest.Queue) {
+					f, err := q.Jobs.Flow(t.Context(), q.DB, flow)
+					n := number(t, q.DB, "SELECT n FROM crash_stock WHERE order_id = ?", order)
+					if err != nil || whole && (f.State != queue_job.FlowUndone || n != 10 || len(mails) != 1) || !whole && (f.State != queue_job.FlowDone || n != 9) {
+						t.Errorf("%+v, %v; %d in stock, %d mails", f, err, n, len(mails))
+					}
+				},
+			}
+		})
+	})
+}
+
+// takeFromStock changes the stock of an order by the number of its job, which 0 cannot be.
+func takeFromStock(ctx context.Context, q *queuetest.Queue, job *queue_job.Job, order int) error {
+	var n int
+	if err := job.Decode(&n); err != nil {
+		return err
+	}
+	if n == 0 {
+		return queue_job.Fail(errors.New("it cannot be shipped"))
+	}
+	tx, err := q.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	_, err = queue_job.StepTx(ctx, job, tx, "change", func(ctx context.Context) (int, error) {
+		_, err := tx.ExecContext(ctx, dbtest.Rebind(q.DB, "UPDATE crash_stock SET n = n + ? WHERE order_id = ?"), n, order)
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
 type daily struct{}
 
 func (daily) Next(after time.Time) time.Time {

@@ -28,14 +28,14 @@ type Stepper struct {
 }
 
 // OpenStepper opens a stepper on tables. The configurations are complete and valid; what they say about times between starts
-// does not apply.
-func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger) (*Stepper, error) {
+// does not apply. Its terms are larger than one of an earlier stepper on the tables, which Close has returned.
+func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config, log logger.Logger, earlier int64) (*Stepper, error) {
 	process := pipeline.Process{Log: log, Permit: pipeline.NewPermit(), Tables: pipeline.TableSet{Name: configs[0].TablePrefix}}
 	d, err := openDatabase(ctx, tables, configs, process)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stepper{d: d, members: map[int32]*member{}, term: time.Now().UnixMilli()}
+	s := &Stepper{d: d, members: map[int32]*member{}, term: max(time.Now().UnixMilli(), earlier)}
 	for _, cfg := range d.coordinator.Configured() {
 		m, err := d.newMember(cfg, cluster.Spec{JobType: cfg.JobType, Layout: share.Undivided})
 		if err != nil {
@@ -49,9 +49,10 @@ func OpenStepper(ctx context.Context, tables Tables, configs []queue_job.Config,
 	return s, nil
 }
 
-// Close ends what the stepper has opened.
-func (s *Stepper) Close() {
+// Close ends what the stepper has opened. It returns the last term.
+func (s *Stepper) Close() (term int64) {
 	s.d.close()
+	return s.term
 }
 
 // Due reads the jobs that are due, in the order in which they start, divided into calls: one job each, unless the type has a

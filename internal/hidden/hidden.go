@@ -31,6 +31,11 @@ type Steps interface {
 	Standings(ctx context.Context, ids []uint64) ([]store.Standing, error)
 }
 
+// Watch hears of a step before its function is called. In tests, that is a place at which the process can die.
+type Watch interface {
+	BeforeStep(ctx context.Context, job uint64, name string)
+}
+
 // Flows lets a job read what earlier jobs of its flow have left. The contract stands at the method of the store that implements it.
 type Flows interface {
 	NodesNamed(ctx context.Context, h conn.Handle, ids []uint64, name string) ([]store.Node, error)
