@@ -217,7 +217,9 @@ const (
 
 func (s *oursSystem) addFan(ctx context.Context, jobs int) error {
 	f := queue_job.NewFlow("fan")
-	job := func(params string) queue_job.AddModelJob { return queue_job.AddModelJob{JobType: 1, JobParams: queue_job.JSON(params)} }
+	job := func(params string) queue_job.AddModelJob {
+		return queue_job.AddModelJob{JobType: 1, JobParams: queue_job.JSON(params)}
+	}
 	f.Job("first", job(fanFirst))
 	names := make([]string, jobs)
 	for i := range names {
