@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,109 @@ func TestTheEndOfARunIsWaitedForIfItsJobIsCancelled(t *testing.T) {
 			if tidy := jobOfFlow(t, theFlow(t, jobs, d.DB, id), "tidy"); tidy.JobId == 0 {
 				t.Errorf("%+v", tidy)
 			}
+		}
+	})
+}
+
+// Whoever retries a job that was cancelled while it ran takes the mark of that run from its row.
+func TestTheEndOfARunIsWaitedForHoweverOftenItsJobIsCancelledAndRetried(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("tidy").OnFailure(queue_job.UndoAfter(time.Hour))
+		f.Job("a", part("a"))
+		f.Job("tidy", part("tidy")).AfterEnd("a")
+		for _, inTime := range []bool{true, false} { // the retry comes while the run may be under way
+			id := addFlow(t, jobs, d.DB, f)
+			a := jobOfFlow(t, theFlow(t, jobs, d.DB, id), "a").JobId
+			execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET term = 7, attempts = 1 WHERE id = %d", a))
+			changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(a)))
+			if !inTime {
+				execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET update_time = update_time - 11 WHERE id = %d", a))
+			}
+			ended := func(want int) {
+				t.Helper()
+				if look, err := st.LookAtNodes(t.Context(), 0, 100); err != nil || len(look.Ended) != want {
+					t.Errorf("in time: %v, %+v, %v, want %d ended", inTime, look, err, want)
+				}
+			}
+			for range 2 {
+				if did, err := jobs.Retry(t.Context(), d.DB, queue_job.ID(a)); err != nil || did.Jobs != 1 {
+					t.Fatal(did, err)
+				}
+				changed(t, 1)(jobs.Cancel(t.Context(), d.DB, queue_job.ID(a)))
+				ended(map[bool]int{true: 0, false: 1}[inTime])
+			}
+			if inTime { // nor is what has succeeded undone beside it
+				undoes(t, jobs, d.DB, id, true)
+				if tended, err := st.TendFlow(t.Context(), id); err != nil || tended.Turned {
+					t.Errorf("%+v, %v", tended, err)
+				}
+				execute(t, d.DB, fmt.Sprintf("UPDATE async_job_tab SET update_time = update_time - 11 WHERE id = %d", a))
+				ended(1)
+				if tended, err := st.TendFlow(t.Context(), id); err != nil || !tended.Turned {
+					t.Errorf("%+v, %v", tended, err)
+				}
+			}
+			execute(t, d.DB, "DELETE FROM async_job_node_tab")
+		}
+	})
+}
+
+// A clock that was ahead has written ends of tomorrow.
+func TestTheEndOfARunThatWasWrittenAheadOfTheClockIsNotWaitedForUntilThen(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("tidy")
+		f.Job("a", part("a"))
+		f.Job("tidy", part("tidy")).AfterEnd("a")
+		addFlow(t, jobs, d.DB, f)
+		execute(t, d.DB, "UPDATE async_job_tab SET term = 7, attempts = 1, job_status = 5, update_time = update_time + 86400")
+		if look, err := st.LookAtNodes(t.Context(), 0, 100); err != nil || len(look.Ended) != 1 {
+			t.Errorf("%+v, %v", look, err)
+		}
+	})
+}
+
+func TestNoJobBeginsBesideARunWhoseJobIsCancelledAndRetriedAndCancelled(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		var busy, beside atomic.Int32
+		start(t, d.DB, queue_job.Config{HandleJobFunc: func(_ context.Context, job *queue_job.Job) error {
+			if job.JobParams == `"tidy"` {
+				beside.Store(1 + busy.Load())
+				return nil
+			}
+			busy.Add(1)
+			defer busy.Add(-1)
+			close(begun)
+			<-goOn
+			return nil
+		}})
+		f := queue_job.NewFlow("tidy")
+		f.Job("a", part("a"))
+		f.Job("tidy", part("tidy")).AfterEnd("a")
+		id := addFlow(t, jobs, d.DB, f)
+		<-begun
+		a := queue_job.ID(jobOfFlow(t, theFlow(t, jobs, d.DB, id), "a").JobId)
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, a))
+		if _, err := jobs.Retry(t.Context(), d.DB, a); err != nil {
+			t.Fatal(err)
+		}
+		changed(t, 1)(jobs.Cancel(t.Context(), d.DB, a))
+		if c, err := st.CountEnds(t.Context(), nodesOf(t, st, id), false, 500); err != nil || c.Ends > 0 { // as a look does, once a second
+			t.Errorf("%+v, %v", c, err)
+		}
+		close(goOn)
+		await(t, func() string { return "what comes after the end did not run" }, func() bool { return beside.Load() > 0 })
+		if n := beside.Load() - 1; n > 0 {
+			t.Errorf("it began beside %d runs", n)
 		}
 	})
 }

@@ -494,6 +494,9 @@ func (t *Table) Retry(id uint64) {
 		now := t.now()
 		t.write([]*Job{j}, change{verb: retryJob}, func(j *Job) {
 			j.Changes = j.ownChanges()
+			if j.Term != 0 && j.Written > now-runIsOver {
+				j.Changes |= besideRun
+			}
 			j.setStatus(0)
 			j.StartTime, j.NoStart, j.Due = now, false, float64(now)
 			j.Term, j.Retries, j.Lost = 0, 0, 0

@@ -15,6 +15,12 @@ import (
 // keyTaken is what package store adds to the changes of a row whose key was taken from it.
 const keyTaken = 1 << 30
 
+// besideRun is what package store adds to the changes of a row that runs again so soon after its end that a run of it may be under way.
+const (
+	besideRun = 1 << 28
+	runIsOver = 10
+)
+
 // restoredFrom is what a restored row counts its changes from, at least: no other row counts up to that.
 const restoredFrom = 1 << 29
 

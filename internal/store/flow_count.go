@@ -74,9 +74,24 @@ func (s *Store) LookAtNodes(ctx context.Context, after uint64, limit int) (look 
 	return look, conn.Wrap("look at the jobs of flows", err)
 }
 
-// isOver is the condition that no run of a job j, which has ended, is under way.
+// isOver is the condition that no run of a job j, which has ended, is under way. How long ago it ended is not known if the clock was ahead then.
 func (s *Store) isOver() string {
-	return fmt.Sprintf("(j.term = 0 OR j.update_time <= %s - %d)", s.NowSecond, runIsOver)
+	return fmt.Sprintf("(j.term = 0 AND (j.changes & %d) = 0 OR j.update_time <= %s - %d OR j.update_time > %[2]s + %[4]d)",
+		besideRun, s.NowSecond, runIsOver, dueAgo)
+}
+
+// besideRun is a bit of a row's changes: the row was made to run again so soon after its end that a run of it may have been under way. The mark of
+// that run is gone by then. So if the row ends again before its next run, the bit says that this end may not be the end of the run. The row
+// keeps the bit, which costs its flow some seconds if it is cancelled later, too.
+//
+// It stands in changes for the same reason as [KeyTaken], and no row is changed as often as that. Restored rows count from above it, see
+// queue_job.changesAnew.
+const besideRun = 1 << 28
+
+// changedBesideRun counts a change, and sets that bit if need be. MySQL sets the columns from left to right, so the term must be changed behind it.
+func (s *Store) changedBesideRun() string {
+	return fmt.Sprintf("changes = (%s | CASE WHEN term <> 0 AND update_time > %s - %d THEN %d ELSE 0 END) + 1",
+		ownChanges, s.NowSecond, runIsOver, besideRun)
 }
 
 // toCount is the condition that the end of a job j has not been counted for its node n, which has it: a success once, and before it the first

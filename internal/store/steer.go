@@ -204,7 +204,8 @@ func (s *Store) retryFree(
 	err = conn.UndoAlone(ctx, s, claim, func() (err error) {
 		changed, err = s.change(ctx, "retry jobs", ids, GivenUp.Condition(), func(args *conn.Arguments) string {
 			return alsoSet(args) +
-				fmt.Sprintf("job_status = 0, start_time = %s, term = 0, retries = 0, lost = 0, %s, %s, %s", s.NowSecond, liftsEnd, withKeyBack, changedAnyway)
+				fmt.Sprintf("job_status = 0, start_time = %s, %s, %s, term = 0, retries = 0, lost = 0, %s",
+					s.NowSecond, withKeyBack, s.changedBesideRun(), liftsEnd)
 		})
 		return err
 	})

@@ -121,10 +121,9 @@ const KeyTaken = 1 << 30
 var (
 	IsUnique = fmt.Sprintf("(unique_in IS NOT NULL OR changes >= %d)", KeyTaken)
 	// In sessions with sql_mode ORACLE, there is no %.
-	ownChanges    = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", KeyTaken)
-	withoutKey    = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, KeyTaken)
-	withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", KeyTaken)
-	changedAnyway = fmt.Sprintf("changes = %s + 1", ownChanges)
+	ownChanges  = fmt.Sprintf("CASE WHEN changes >= %d THEN changes - %[1]d ELSE changes END", KeyTaken)
+	withoutKey  = fmt.Sprintf("unique_in = NULL, changes = %s + %d", ownChanges, KeyTaken)
+	withKeyBack = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", KeyTaken)
 )
 
 // lockOwners is the end of a SELECT of keyOwners. A job that takes keys from started rows stands for what the caller's transaction changes: the row
