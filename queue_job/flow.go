@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -229,7 +228,7 @@ func addNodes(ctx context.Context, st *record.Store, flow uint64, nodes []store.
 	for i := range nodes {
 		n := &nodes[i]
 		n.ID = store.NodeID(flow, i)
-		n.Job.Meta = strings.Replace(n.Job.Meta, store.NodeToCome, strconv.FormatUint(n.ID, 10), 1)
+		n.Job.OfNode(n.ID)
 		if n.Name != "" && n.Waits == 0 {
 			job := n.Job
 			job.Born(created)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -362,6 +363,31 @@ func TestAJobOfAFlowThatDoesNotBeginInItsTimeIsCancelled(t *testing.T) {
 		}
 		if meta := column[string](t, d.DB, "SELECT meta FROM async_job_tab"); strings.Contains(fmt.Sprint(meta), "9999") {
 			t.Error(meta)
+		}
+	})
+}
+
+// What stands in the metadata of a job until its node and its end are known may be a value of the application, too.
+func TestTheMetadataOfAJobOfAFlowStayAsTheApplicationHasWrittenThem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		own := map[string]string{"contract": "9999-01-01T00:00:00.000Z", "account": "100000000000000000000"}
+		f := queue_job.NewFlow("order")
+		f.Job("a", part("a").With(queue_job.WithMeta("contract", own["contract"]), queue_job.WithMeta("account", own["account"]))).Within(time.Hour)
+		f.Job("b", part("b").With(queue_job.WithMeta("contract", own["contract"]), queue_job.WithMeta("account", own["account"]))).After("a").Within(time.Hour)
+		id := addFlow(t, jobs, d.DB, f)
+		execute(t, d.DB, theySucceed)
+		countAll(t, st, nodesOf(t, st, id))
+		for _, name := range []string{"a", "b"} {
+			job, err := jobs.Get(t.Context(), d.DB, queue_job.ID(jobOfFlow(t, theFlow(t, jobs, d.DB, id), name).JobId))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(job.Meta, own) || job.FlowId != id || time.Until(job.Expires) > 2*time.Hour {
+				t.Errorf("%s: %v, of flow %d, until %v", name, job.Meta, job.FlowId, job.Expires)
+			}
 		}
 	})
 }

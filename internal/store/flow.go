@@ -144,8 +144,19 @@ var EndToCome = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 func (j *NewJob) Born(second int64) {
 	if j.Within > 0 {
 		end := time.Unix(second+1, 0).Add(time.Duration(j.Within) * time.Millisecond)
-		j.Meta = strings.Replace(j.Meta, EndToCome.Format(ExpiresLayout), end.UTC().Format(ExpiresLayout), 1)
+		j.Meta = inMeta(j.Meta, MetaExpires, EndToCome.Format(ExpiresLayout), end.UTC().Format(ExpiresLayout))
 	}
+}
+
+// OfNode says of which node the job is, in metadata in which [NodeToCome] stands.
+func (j *NewJob) OfNode(id uint64) {
+	j.Meta = inMeta(j.Meta, MetaFlow, NodeToCome, strconv.FormatUint(id, 10))
+}
+
+// inMeta puts another value into metadata under a name of the library. Other values may read like the old one. None looks like the name: in JSON, its
+// quotes would be escaped.
+func inMeta(meta, name, old, value string) string {
+	return strings.Replace(meta, `"`+name+`":"`+old+`"`, `"`+name+`":"`+value+`"`, 1)
 }
 
 func jobOf(text string) (job NewJob, err error) {

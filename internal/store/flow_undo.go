@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -450,7 +449,7 @@ func (s *Store) addUndo(ctx context.Context, f *Flow, undo []Node) (ready []uint
 			if some[i].Job, err = jobOf(specs[some[i].Name]); err != nil {
 				return nil, false, fmt.Errorf("what undoes job %q: %w", some[i].Name, err)
 			}
-			some[i].Job.Meta = strings.Replace(some[i].Job.Meta, NodeToCome, strconv.FormatUint(some[i].ID, 10), 1)
+			some[i].Job.OfNode(some[i].ID)
 		}
 		if err := s.AddNodes(ctx, some); err != nil {
 			return nil, false, err
