@@ -309,9 +309,9 @@ func (j *Jobs) RetryFlow(ctx context.Context, ex Executor, id uint64) (n int, er
 	}
 	if err == nil {
 		err = st.InOneTransaction(ctx, func(st *record.Store) (err error) {
-			_, err = notingFlow(ctx, st, "retry flow", f, func(st *record.Store) (changed bool, err error) {
-				n, err = retryFlow(ctx, st, f)
-				return n > 0 || f.State == store.FlowCancelled, err
+			_, err = notingFlow(ctx, st, "retry flow", f, func(st *record.Store) (reopened bool, err error) {
+				n, reopened, err = retryFlow(ctx, st, f)
+				return n > 0 || reopened, err
 			})
 			return err
 		})
@@ -327,8 +327,8 @@ func (j *Jobs) RetryFlow(ctx context.Context, ex Executor, id uint64) (n int, er
 	return n, nil
 }
 
-func retryFlow(ctx context.Context, st *record.Store, f *store.Flow) (n int, err error) {
-	jobs, ready, err := st.ReopenFlow(ctx, f)
+func retryFlow(ctx context.Context, st *record.Store, f *store.Flow) (n int, reopened bool, err error) {
+	jobs, ready, reopened, err := st.ReopenFlow(ctx, f)
 	for some := range slices.Chunk(jobs, steerRowsMax) {
 		if err != nil {
 			break
@@ -342,7 +342,7 @@ func retryFlow(ctx context.Context, st *record.Store, f *store.Flow) (n int, err
 	if err == nil && len(ready) > 0 {
 		_, err = st.BearNow(ctx, ready) // the counter adds those that are left
 	}
-	return n + len(ready), err
+	return n + len(ready), reopened, err
 }
 
 // DeleteFlows deletes flows that ended before a moment, up to a limit, and returns how many: what they know of their jobs, and the results that

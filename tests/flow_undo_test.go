@@ -367,6 +367,64 @@ func TestAJobOfAFlowThatDoesNotBeginInItsTimeIsCancelled(t *testing.T) {
 	})
 }
 
+// Nor does an act say that something was retried.
+func TestOfAFlowThatIsUndoneNothingIsRetried(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("order")
+		f.Job("a", part("a"))
+		f.Job("b", part("b")).After("a")
+		f.Await("approval").After("a")
+		id := addFlow(t, jobs, d.DB, f)
+		execute(t, d.DB, fmt.Sprintf("UPDATE async_job_node_tab SET state = %d WHERE name = 'b'", store.NodeRefused)) // by the database
+		undoes(t, jobs, d.DB, id, true)
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		for range 3 {
+			if _, err := st.TendFlow(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := number(t, d.DB, flowsUndone); n != 1 {
+			t.Fatalf("%d flows are undone: %+v", n, theFlow(t, jobs, d.DB, id))
+		}
+		ctx := queue_job.WithActor(t.Context(), "ada", "")
+		changed(t, 0)(jobs.RetryFlow(ctx, d.DB, id))
+		if acts := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab"); acts != 0 {
+			t.Errorf("%d acts", acts)
+		}
+	})
+}
+
+func TestAFlowThatTwoRetryAtOnceIsReopenedByOneOfThem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := open(t, d.DB)
+		f := queue_job.NewFlow("order")
+		f.Job("a", part("a"))
+		ctx := queue_job.WithActor(t.Context(), "ada", "")
+		const flows = 10
+		for range flows {
+			id := addFlow(t, jobs, d.DB, f)
+			changed(t, 1)(jobs.CancelFlow(t.Context(), d.DB, id))
+			var retrying sync.WaitGroup
+			for range 2 {
+				retrying.Go(func() {
+					if _, err := jobs.RetryFlow(ctx, d.DB, id); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			retrying.Wait()
+		}
+		if acts := number(t, d.DB, "SELECT COUNT(*) FROM async_job_act_tab WHERE verb = 'retry flow'"); acts != flows {
+			t.Errorf("%d acts, want one for each of %d flows", acts, flows)
+		}
+	})
+}
+
 // What stands in the metadata of a job until its node and its end are known may be a value of the application, too.
 func TestTheMetadataOfAJobOfAFlowStayAsTheApplicationHasWrittenThem(t *testing.T) {
 	t.Parallel()

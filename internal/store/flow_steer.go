@@ -82,9 +82,9 @@ func (f *Flow) nodes(from, to int) (ids []uint64) {
 
 // ReopenFlow has a flow go on that stands or was cancelled. It returns the jobs of its nodes that have not succeeded, to be retried, and the nodes
 // that are to get a job: those whose job could not be added, was called off, or is not there any more. It needs a transaction. The error is one
-// of a duplicate if another flow has its key by now; then nothing has changed. A flow that is done stays so. Of one that is being undone, the jobs
-// that undo it are meant.
-func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, err error) {
+// of a duplicate if another flow has its key by now; then nothing has changed. A flow that is done or undone stays so. Of a flow that is being
+// undone, the jobs that undo it are meant. Reopened is false if the flow was not cancelled.
+func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, reopened bool, err error) {
 	ids, end := f.nodes(0, f.Nodes+1), NodeEnd
 	if f.State == FlowUndoing {
 		ids, end = f.nodes(f.Nodes+1, f.Nodes+1+f.UndoNodes), NodeUndoEnd
@@ -92,7 +92,7 @@ func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, 
 	nodes, err := s.lock(ctx, ids, fmt.Sprintf(" AND (state IN (%d, %d, %d, %d) OR kind = %d)",
 		NodeReady, NodeBorn, NodeRefused, NodeCalledOff, end), "NULL", "")
 	if err != nil || len(nodes) == 0 {
-		return nil, nil, conn.Wrap("lock the jobs of a flow", err)
+		return nil, nil, false, conn.Wrap("lock the jobs of a flow", err)
 	}
 	state := "0, ended_at = NULL, open_key = flow_key, deadline = NULL, due_at = NULL"
 	if f.UndoAfter != NotUndone { // a job that has ended without success once is not counted again
@@ -103,12 +103,19 @@ func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, 
 	}
 	err = conn.UndoAlone(ctx, s, f.Key != "", func() error {
 		args := s.Arguments()
-		_, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %s WHERE id = %s AND state = %d",
+		n, err := conn.Exec(ctx, s, fmt.Sprintf("UPDATE %s SET state = %s WHERE id = %s AND state = %d",
 			s.ByKeyOf(s.Tables.Flows), state, args.ID(f.ID), FlowCancelled), args.List...)
+		reopened = n > 0
 		return err
 	})
+	var states map[uint64]int16
+	if err == nil {
+		states, err = s.hold(ctx, nodes)
+	}
 	var of []NodeJob
+	kinds := map[uint64]int16{}
 	for _, n := range nodes {
+		kinds[n.id] = n.kind
 		switch n.state {
 		case NodeBorn:
 			of = append(of, NodeJob{n.id, n.job, n.born})
@@ -120,10 +127,12 @@ func (s *Store) ReopenFlow(ctx context.Context, f *Flow) (jobs, ready []uint64, 
 		jobs, err = s.TheirJobs(ctx, of)
 	}
 	if err == nil {
-		ready = absent(of, jobs, ready)
+		ready = slices.DeleteFunc(absent(of, jobs, ready), func(node uint64) bool {
+			return passes(kinds[node]) || !bearing(kinds[node], states, f.ID)
+		})
 		err = s.setNodes(ctx, fmt.Sprintf("state = %d, job_id = NULL", NodeReady), ready)
 	}
-	return jobs, ready, conn.Wrap("reopen a flow", err)
+	return jobs, ready, reopened, conn.Wrap("reopen a flow", err)
 }
 
 // absent adds the nodes whose jobs are not there.

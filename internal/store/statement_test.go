@@ -265,7 +265,7 @@ var verbs = map[string]func(context.Context, *record.Store){
 		_, _ = s.TheirJobs(ctx, []store.NodeJob{{Node: aNode, Job: 7, Born: 1000}})
 	},
 	"ReopenFlow": func(ctx context.Context, s *record.Store) {
-		_, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2, UndoAfter: store.NotUndone})
+		_, _, _, _ = s.ReopenFlow(ctx, &store.Flow{ID: 3, Key: "4711", Nodes: 2, UndoAfter: store.NotUndone})
 	},
 	"StepsOfRun": func(ctx context.Context, s *record.Store) { _, _ = s.StepsOfRun(ctx, nil, 1) },
 	"RestoreSteps": func(ctx context.Context, s *record.Store) {
