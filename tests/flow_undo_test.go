@@ -367,6 +367,32 @@ func TestAJobOfAFlowThatDoesNotBeginInItsTimeIsCancelled(t *testing.T) {
 	})
 }
 
+// Whoever ends a flow may die before it adds the job that tells of that, and no other flow may be open.
+func TestAJobForAFailureIsAddedThoughTheFlowHasEndedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs, st := open(t, d.DB), storeOf(t, d.DB)
+		f := queue_job.NewFlow("order")
+		f.Job("a", part("a"))
+		f.Job("tell", part("tell")).OnFailure()
+		id := addFlow(t, jobs, d.DB, f)
+		undoes(t, jobs, d.DB, id, true)
+		for tended := (store.Tended{}); !tended.Turned; {
+			var err error
+			if tended, err = st.TendFlow(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if info := theFlow(t, jobs, d.DB, id); info.State != queue_job.FlowUndone || jobOfFlow(t, info, "tell").JobId != 0 {
+			t.Fatalf("%+v", info) // it has no moment in which to die
+		}
+		var ran parts
+		start(t, d.DB, queue_job.Config{HandleJobFunc: ran.handle})
+		await(t, func() string { return "nobody tells" }, func() bool { return len(ran.all()) > 0 })
+	})
+}
+
 // Nor does an act say that something was retried.
 func TestOfAFlowThatIsUndoneNothingIsRetried(t *testing.T) {
 	t.Parallel()

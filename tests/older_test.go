@@ -113,7 +113,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"NodeInFlow":         regexp.MustCompile(`^SELECT n\.id AS node, n\.name, .* JOIN async_job_flow_tab AS f`),
 	"NodesOf":            regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(NULL, .* FROM async_job_node_tab`),
 	"NodesNamed":         regexp.MustCompile(`^SELECT n\.id, n\.name, .* COALESCE\(n\.spec, .* FROM async_job_node_tab .* n\.name = `),
-	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_flow_tab WHERE state IN \(.*\) LIMIT`),
+	"AnyFlow":            regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM \(SELECT id FROM async_job_flow_tab WHERE state IN \(.*\) LIMIT`),
 	"LookAtNodes":        regexp.MustCompile(`^SELECT \* FROM \(SELECT \? AS part, id, \? AS jobs FROM`),
 	"CountEnds":          regexp.MustCompile(`^SELECT \* FROM \(SELECT n\.id AS node, n\.job_id`),
 	"BearNodes":          regexp.MustCompile(`^SELECT id, COALESCE\(job_id, .* AND state = \? ORDER BY id FOR UPDATE`),

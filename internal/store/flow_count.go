@@ -11,10 +11,13 @@ import (
 	"github.com/create-info/persistent-queue/internal/conn"
 )
 
-// AnyFlow reports whether a flow is open, or is being undone.
+// AnyFlow reports whether a flow is open, or is being undone, or whether a node is to get its job: whoever ended its flow may have died before the
+// birth of a job that tells of that.
 func (s *Store) AnyFlow(ctx context.Context) (bool, error) {
 	found, err := conn.Read(ctx, s, conn.Column[uint64],
-		s.FromPrimary(fmt.Sprintf("SELECT id FROM %s WHERE state IN (%d, %d, %d) LIMIT 1", s.Tables.Flows, FlowOpen, FlowStopping, FlowUndoing)))
+		s.FromPrimary(fmt.Sprintf("SELECT id FROM (SELECT id FROM %s WHERE state IN (%d, %d, %d) LIMIT 1) AS going "+
+			"UNION ALL SELECT id FROM (SELECT id FROM %s WHERE state = %d LIMIT 1) AS ready",
+			s.Tables.Flows, FlowOpen, FlowStopping, FlowUndoing, s.Tables.Nodes, NodeReady)))
 	return len(found) > 0, conn.Wrap("look for flows", err)
 }
 
