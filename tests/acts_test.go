@@ -278,6 +278,44 @@ func jobsOf(t *testing.T, jobs *queue_job.Jobs, d dbtest.Database, operation uin
 	return named
 }
 
+// The other jobs are neither kept from starting nor from ending.
+func TestAnOperationThatWaitsForALockedJobHoldsNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		switch d.Name {
+		case "SQLite", "TiDB":
+			t.Skip("left out: " + d.Name + " cannot pass over rows that somebody has locked")
+		}
+		jobs, st, ctx := open(t, d.DB), storeOf(t, d.DB), asMary(t.Context())
+		const n = 100
+		add(t, d.DB, n, uint32(time.Now().Add(time.Hour).Unix()))
+		ids := idsWhere(t, d, "1 = 1")
+		slices.Sort(ids)
+		tx := begin(t, d.DB)
+		if _, err := tx.Exec(fmt.Sprintf("UPDATE async_job_tab SET update_time = update_time + 1 WHERE id = %d", ids[n/2])); err != nil {
+			t.Fatal(err)
+		}
+		id, err := operate.Begin(ctx, jobs, d.DB, operate.Change{Verb: operate.SetPriority, Priority: queue_job.PriorityHigh, Filter: queue_job.Filter{JobTypes: []int32{1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		carried := make(chan error, 1)
+		go func() { carried <- operate.CarryOut(ctx, jobs, d.DB, id, func(operate.Operation) {}) }()
+		const urgent = "SELECT COUNT(*) FROM async_job_tab WHERE priority = 1"
+		awaitNumber(t, d.DB, n/2, urgent)
+		var free []uint64
+		await(t, func() string { return fmt.Sprintf("%d of %d jobs are not locked", len(free), n) }, func() bool { // now it waits for the locked one
+			free, err = st.Unlocked(t.Context(), ids)
+			return err == nil && len(free) == n-1
+		})
+		commit(t, tx)
+		if err := <-carried; err != nil {
+			t.Error(err)
+		}
+		awaitNumber(t, d.DB, n, urgent)
+	})
+}
+
 func TestAnOperationThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

@@ -85,6 +85,9 @@ func Step(ctx context.Context, st *record.Store, act record.Act, worker string) 
 	}
 	began := time.Now()
 	jobs, reached, err := find(ctx, st, &op, &act)
+	if err == nil {
+		jobs, reached, err = untilLocked(ctx, st, jobs, reached)
+	}
 	if err != nil {
 		return act, 0, err
 	}
@@ -142,6 +145,28 @@ func find(ctx context.Context, st *record.Store, op *Operation, act *record.Act)
 		}
 	}
 	return jobs, to, err
+}
+
+// untilLocked ends a part before the first job that somebody has locked. A part that waits for a job would keep hundreds of others locked meanwhile,
+// which could neither start nor end. So a part that has no other job waits for it. If the server cannot pass over locked rows, the whole part waits.
+func untilLocked(ctx context.Context, st *record.Store, jobs []uint64, reached uint64) ([]uint64, uint64, error) {
+	if len(jobs) < 2 || st.SkipLocked == "" {
+		return jobs, reached, nil
+	}
+	free, err := st.Unlocked(ctx, jobs)
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.Sort(free)
+	for i, id := range jobs {
+		if _, is := slices.BinarySearch(free, id); !is {
+			if i == 0 {
+				return jobs[:1], id, nil
+			}
+			return jobs[:i], id - 1, nil
+		}
+	}
+	return jobs, reached, nil
 }
 
 // FilterOf is a filter of rows as an operation keeps it: without ids and place.
