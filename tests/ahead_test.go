@@ -190,6 +190,100 @@ func versions(t *testing.T, d dbtest.Database) map[uint64]rowTimes {
 	return all
 }
 
+func TestWhatAHandlerWaitsForSinceTheClockWasAheadComesAsSoonAsItWasTo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		const hour, day = 3600, 24 * 3600
+		right, err := record.Open(t.Context(), d.DB, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, now := t.Context(), time.Now().Unix()
+		ahead := right.ByClock(func() time.Time { return time.Now().Add(day * time.Second) })
+		waits := func(st *record.Store, clock int64, attempt int32, step store.Step, wait int64) {
+			t.Helper()
+			n, err := st.Mark(ctx, []uint64{step.JobID}, now+2*day, store.Version{Attempts: attempt - 1}, int64(attempt), (now+2*day)*1000)
+			if n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			if step.Name != "" {
+				if step.Attempt, step.Term, step.Until = attempt, int64(attempt), (clock+wait)*1000; step.Kind == store.StepSleep {
+					step.Ended = clock * 1000
+				}
+				if recorded, err := st.RecordStep(ctx, step); err != nil || !recorded {
+					t.Fatal(recorded, err)
+				}
+			}
+			n, err = st.Settle(ctx, []uint64{step.JobID}, store.Again{Term: int64(attempt), Attempt: attempt, Status: 3, Wait: float64(wait)})
+			if n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		add(t, d.DB, 4, 0)
+		jobs := idsOf(t, d.DB, 4)
+		waits(ahead, now+day, 1, store.Step{JobID: jobs[0], Kind: store.StepSleep, Name: "nap"}, hour)
+		waits(ahead, now+day, 1, store.Step{JobID: jobs[1], Kind: store.StepSignal, Name: "approval"}, hour)
+		waits(right, now, 1, store.Step{JobID: jobs[2], Kind: store.StepSleep, Name: "nap"}, 3*day) // recorded before, and seen again
+		waits(ahead, now+day, 2, store.Step{JobID: jobs[2]}, 2*day)
+		waits(right, now, 1, store.Step{JobID: jobs[3], Kind: store.StepSignal, Name: "approval"}, 3*day)
+		waits(ahead, now+day, 2, store.Step{JobID: jobs[3]}, 2*day)
+		for range 2 { // sent again, it changes nothing
+			if _, err := right.MendAhead(ctx, jobs, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range []int64{hour, hour, 3 * day, 3 * day} {
+			left := number(t, d.DB, fmt.Sprintf("SELECT until_at FROM async_job_step_tab WHERE job_id = %d", jobs[i]))/1000 - now
+			if left < want-2 || left > want+30 {
+				t.Errorf("job %d waits for %d s, want %d", i, left, want)
+			}
+			due := number(t, d.DB, fmt.Sprintf("SELECT start_time FROM async_job_tab WHERE id = %d", jobs[i])) - now
+			if due > want+30 {
+				t.Errorf("job %d is due in %d s, want %d at most", i, due, want)
+			}
+		}
+	})
+}
+
+func TestAFlowIsUndoneInTimeThoughItsFailureWasCountedWhileTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		const day = 24 * time.Hour
+		jobs, right := open(t, d.DB), storeOf(t, d.DB)
+		ahead := right.ByClock(func() time.Time { return time.Now().Add(day) })
+		flow := func(options ...queue_job.FlowOption) *queue_job.Flow {
+			f := queue_job.NewFlow("order", options...)
+			f.Job("a", part("a"))
+			return f
+		}
+		failed := addFlow(t, jobs, d.DB, flow().OnFailure(queue_job.UndoAfter(10*time.Minute)))
+		withDeadline := addFlow(t, jobs, d.DB, flow(queue_job.FlowDeadline(time.Hour)).OnFailure(queue_job.UndoAfter(10*time.Minute)))
+		execute(t, d.DB, "UPDATE async_job_tab SET job_status = 2")
+		for _, id := range []uint64{failed, withDeadline} {
+			if c, err := ahead.CountEnds(t.Context(), nodesOf(t, right, id), true, 10); err != nil || c.Ends != 1 {
+				t.Fatal(c, err)
+			}
+		}
+		added, there, err := ahead.AddFlow(t.Context(), &store.Flow{Kind: "order", Nodes: 1, UndoAfter: store.NotUndone, Deadline: 3600})
+		if err != nil || there {
+			t.Fatal(err)
+		}
+		later := addFlow(t, jobs, d.DB, flow(queue_job.FlowDeadline(3*day))) // which stays as it is
+		for range 2 {                                                        // the second time, it changes nothing
+			if _, err := right.MendFlowsAhead(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for id, want := range map[uint64]time.Duration{failed: 10 * time.Minute, withDeadline: time.Hour, added: time.Hour, later: 3 * day} {
+				due := time.Until(time.Unix(number(t, d.DB, fmt.Sprintf("SELECT due_at FROM async_job_flow_tab WHERE id = %d", id)), 0))
+				if due > want+2*time.Second || due < want-30*time.Second*slack {
+					t.Errorf("flow %d is looked at in %v, want %v", id, due, want)
+				}
+			}
+		}
+	})
+}
+
 func TestAnOperationGoesOnWhoseWorkerDiedWhileTheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {

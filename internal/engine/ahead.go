@@ -115,7 +115,8 @@ func (d *database) startedEarlier() {
 	}
 }
 
-// mendAhead mends the jobs of all types of this instance. Other instances do the same: what one has mended, the others do not find any more.
+// mendAhead mends the jobs of all types of this instance, and the flows. Other instances do the same: what one has mended, the others do not find any
+// more.
 func (d *database) mendAhead(ctx context.Context) (err error) {
 	var types []int32
 	for _, cfg := range d.coordinator.Configured() {
@@ -126,6 +127,13 @@ func (d *database) mendAhead(ctx context.Context) (err error) {
 		n, errSome := d.mendTypes(ctx, some)
 		mended += n
 		err = errors.Join(err, errSome)
+	}
+	statement, cancel := context.WithTimeout(ctx, aheadWithin)
+	defer cancel()
+	flows, errFlows := d.tables.Ahead.MendFlowsAhead(statement)
+	if err = errors.Join(err, errFlows); flows > 0 {
+		d.shared.Log.Warn(d.about, fmt.Sprintf("%s put off while the database's clock was ahead; they are looked at as soon as they were to be",
+			ground.Plural(flows, "flow was", "flows were")))
 	}
 	if mended > 0 {
 		d.shared.Log.Warn(d.about,

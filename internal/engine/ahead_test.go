@@ -32,6 +32,7 @@ func (s *setTable) WrittenAhead(context.Context, []int32, int64, int) ([]uint64,
 }
 
 func (*setTable) MendAhead(context.Context, []uint64, int64) (int, error) { return 0, nil }
+func (*setTable) MendFlowsAhead(context.Context) (int, error)             { return 0, nil }
 
 // An instance that saw the clock being set back may die soon, and no other instance looks for the jobs that were put off before.
 func TestAClockThatIsSetBackTwiceIsHeededAsSoonAsOneThatIsSetBackOnce(t *testing.T) {

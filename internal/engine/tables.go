@@ -53,6 +53,7 @@ type Jobs interface {
 type Ahead interface {
 	WrittenAhead(ctx context.Context, types []int32, own int64, limit int) ([]uint64, error)
 	MendAhead(ctx context.Context, ids []uint64, own int64) (int, error)
+	MendFlowsAhead(ctx context.Context) (int, error)
 }
 
 // Open opens the tables that a configuration names.

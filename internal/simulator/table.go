@@ -360,6 +360,9 @@ func (t *Table) WrittenAhead(ctx context.Context, types []int32, own int64, limi
 	})
 }
 
+// MendFlowsAhead mends nothing: there are no flows here.
+func (t *Table) MendFlowsAhead(context.Context) (int, error) { return 0, nil }
+
 func (t *Table) MendAhead(ctx context.Context, ids []uint64, own int64) (int, error) {
 	return do(ctx, t, mendAhead, about{ids: ids}, func() (int, error) {
 		var rows []*Job

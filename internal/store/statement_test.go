@@ -32,11 +32,12 @@ var verbs = map[string]func(context.Context, *record.Store){
 	"WrittenAhead": func(ctx context.Context, s *record.Store) {
 		_, _ = s.WrittenAhead(ctx, []int32{7, 8}, 1_700_000_000, 100)
 	},
-	"MendAhead":     func(ctx context.Context, s *record.Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
-	"NoteScheduled": func(ctx context.Context, s *record.Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
-	"HasScheduled":  func(ctx context.Context, s *record.Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
-	"Sickness":      func(ctx context.Context, s *record.Store) { _ = s.Sickness(ctx) },
-	"Schedule":      func(ctx context.Context, s *record.Store) { _, _ = s.Schedule(ctx, 7) },
+	"MendAhead":      func(ctx context.Context, s *record.Store) { _, _ = s.MendAhead(ctx, ids, 1_700_000_000) },
+	"MendFlowsAhead": func(ctx context.Context, s *record.Store) { _, _ = s.MendFlowsAhead(ctx) },
+	"NoteScheduled":  func(ctx context.Context, s *record.Store) { _ = s.NoteScheduled(ctx, 7, 1_700_000_060) },
+	"HasScheduled":   func(ctx context.Context, s *record.Store) { _, _ = s.HasScheduled(ctx, 7, "cron-1") },
+	"Sickness":       func(ctx context.Context, s *record.Store) { _ = s.Sickness(ctx) },
+	"Schedule":       func(ctx context.Context, s *record.Store) { _, _ = s.Schedule(ctx, 7) },
 	"Abandoned": func(ctx context.Context, s *record.Store) {
 		for _, lane := range store.Lanes() {
 			_, _, _ = s.Abandoned(ctx, 7, lane, 1000, 500)
