@@ -277,10 +277,17 @@ func secondOf(t time.Time) (int64, error) {
 	return second, nil
 }
 
+// moment is a second of unix time, or the nearest one that JSON can write in every time zone. Some columns hold more than the years that have four
+// digits: business code may have inserted milliseconds.
+func moment(second int64) time.Time {
+	const day, first, last = 24 * 60 * 60, -62135596800, 253402300800 // the first seconds of the years 1 and 10000
+	return time.Unix(min(max(first+day, second), last-day), 0)
+}
+
 func infoOf(row *record.Listed) *JobInfo {
 	info := &JobInfo{
 		Id: row.ID, JobType: row.JobType, TypeName: row.TypeName, JobParams: row.Params, LongParams: row.Long, Status: JobStatus(row.Status),
-		Due: time.Unix(row.StartTime, 0), Created: time.Unix(row.CreateTime, 0), Updated: time.Unix(row.UpdateTime, 0), Term: row.Term,
+		Due: moment(row.StartTime), Created: moment(row.CreateTime), Updated: moment(row.UpdateTime), Term: row.Term,
 		Attempts: int(row.Attempts), Retries: int(row.Retries), Lost: int(row.Lost), Deferred: int(row.Deferred),
 		Key: row.Key, Group: row.Group(), Unique: row.Unique,
 		Priority: Priority(row.Priority), Meta: row.Metadata(), Expires: endOf(row.Extra), Tags: row.Extra.Tags(),

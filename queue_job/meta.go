@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -132,6 +133,9 @@ func (j *Job) Expires() time.Time {
 func endOf(extra *store.Extra) time.Time {
 	if extra == nil || extra.Expires == 0 {
 		return time.Time{}
+	}
+	if extra.Expires >= moment(math.MaxInt64).UnixMilli() {
+		return moment(math.MaxInt64)
 	}
 	return time.UnixMilli(extra.Expires)
 }

@@ -68,7 +68,7 @@ func (j *Jobs) Reschedule(ctx context.Context, ex Executor, which Selector, at t
 	if err != nil {
 		return 0, steerErr("reschedule", which, err)
 	}
-	due := func(row *record.Listed) any { return time.Unix(row.StartTime, 0).UTC() }
+	due := func(row *record.Listed) any { return moment(row.StartTime).UTC() }
 	d := note{verb: "reschedule", state: store.Waiting, after: time.Unix(int64(second), 0).UTC(), of: due}
 	n, err := j.steer(ctx, ex, which, d, func(st *record.Store, ctx context.Context, ids []uint64) (int, error) {
 		return st.Reschedule(ctx, ids, int64(second))
