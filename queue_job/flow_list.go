@@ -1,6 +1,7 @@
 package queue_job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -160,7 +161,7 @@ func isGivenUp(status int32) bool {
 
 // FlowFilter says which flows [Jobs.Flows] returns. Its zero value is for all flows.
 type FlowFilter struct {
-	// Kind and Key are what [NewFlow] and [FlowKey] were given.
+	// Kind and Key are what [NewFlow] and [FlowKey] were given; empty: any. One that no flow could have is an error, with the cause [ErrBadKey].
 	Kind, Key string
 	// States are the states that flows may be in. None: any.
 	States []FlowState
@@ -189,6 +190,9 @@ func (j *Jobs) Flows(ctx context.Context, ex Executor, filter FlowFilter) ([]Flo
 		that.States = append(that.States, int16(state))
 	}
 	st, err := j.through(ex)
+	if err == nil {
+		err = cmp.Or(checkKey(filter.Kind), checkKey(filter.Key))
+	}
 	var rows []store.Flow
 	if err == nil {
 		rows, err = st.Flows(ctx, that, min(limit, flowsMost))

@@ -250,6 +250,9 @@ func (j *Jobs) SignalFlow(ctx context.Context, ex Executor, id uint64, name stri
 		text, err = j.signalText(value)
 	}
 	if err == nil {
+		err = checkKey(name) // some databases would find another one, or end the transaction
+	}
+	if err == nil {
 		_, err = flowOf(ctx, st, id)
 	}
 	var took store.Signalled

@@ -212,7 +212,7 @@ type ScheduleInfo struct {
 
 // ScheduleFilter says which schedules [Jobs.Schedules] returns. Its zero value is for all.
 type ScheduleFilter struct {
-	// Name is the name of one; empty: any.
+	// Name is the name of one; empty: any. One that no schedule could have is an error.
 	Name string
 	// Prefix is what the names begin with.
 	Prefix string
@@ -225,6 +225,9 @@ type ScheduleFilter struct {
 // Schedules returns the schedules that were put, in the order of their names as the database sorts them, each with its last job.
 func (j *Jobs) Schedules(ctx context.Context, ex Executor, filter ScheduleFilter) ([]ScheduleInfo, error) {
 	st, err := j.through(ex)
+	if err == nil {
+		err = checkKey(filter.Name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("schedules: %w", err)
 	}
@@ -305,6 +308,9 @@ func (j *Jobs) steerSchedule(
 	ctx context.Context, ex Executor, verb, name string, do func(*record.Store, context.Context, string) (bool, error),
 ) (changed bool, err error) {
 	st, err := j.through(ex)
+	if err == nil {
+		err = checkScheduleName(name)
+	}
 	if err == nil {
 		act := record.Act{Verb: verb}
 		changed, err = notingOther(ctx, st, &act, map[string]string{"name": name}, func(st *record.Store) (bool, error) {
@@ -404,6 +410,9 @@ func (j *Jobs) ofSchedule(
 	ctx context.Context, ex Executor, verb, name string, do func(*record.Store, *record.Schedule) (changed int, err error),
 ) error {
 	st, err := j.through(ex)
+	if err == nil {
+		err = checkScheduleName(name)
+	}
 	if err == nil {
 		act := record.Act{Verb: verb}
 		_, err = notingOther(ctx, st, &act, map[string]string{"name": name}, func(st *record.Store) (bool, error) {

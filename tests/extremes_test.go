@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -96,3 +97,58 @@ func TestARowThatWasCreatedInTheFarFutureRunsOnce(t *testing.T) {
 	})
 }
 
+// MySQL and MariaDB ignore blanks at the end of a text, and PostgreSQL ends the transaction if it cannot read one.
+func TestANameThatNothingCanHaveFindsNothingAndLeavesTheTransactionWhole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := openWithCron(t, d.DB)
+		put(t, jobs, d.DB, "nightly", "@every 1h", queue_job.AddModelJob{JobType: 1})
+		f := queue_job.NewFlow("order", queue_job.FlowKey("7"))
+		f.Await("approval")
+		f.Job("a", part("a")).After("approval")
+		id := addFlow(t, jobs, d.DB, f)
+		for _, end := range []string{" ", "\x00", "\xff"} {
+			tx := begin(t, d.DB)
+			ctx := t.Context()
+			for what, verb := range map[string]func() (int, error){
+				"PauseSchedule":  func() (int, error) { did, err := jobs.PauseSchedule(ctx, tx, "nightly"+end); return oneIf(did), err },
+				"ResumeSchedule": func() (int, error) { did, err := jobs.ResumeSchedule(ctx, tx, "nightly"+end); return oneIf(did), err },
+				"DeleteSchedule": func() (int, error) { did, err := jobs.DeleteSchedule(ctx, tx, "nightly"+end); return oneIf(did), err },
+				"RunSchedule":    func() (int, error) { id, err := jobs.RunSchedule(ctx, tx, "nightly"+end); return int(id), err },
+				"Schedules": func() (int, error) {
+					list, err := jobs.Schedules(ctx, tx, queue_job.ScheduleFilter{Name: "nightly" + end})
+					return len(list), err
+				},
+				"Flows of a key": func() (int, error) {
+					list, err := jobs.Flows(ctx, tx, queue_job.FlowFilter{Key: "7" + end})
+					return len(list), err
+				},
+				"Flows of a kind": func() (int, error) {
+					list, err := jobs.Flows(ctx, tx, queue_job.FlowFilter{Kind: "order" + end})
+					return len(list), err
+				},
+				"SignalFlow": func() (int, error) {
+					err := jobs.SignalFlow(ctx, tx, id, "approval"+end, 1)
+					return oneIf(err == nil), err
+				},
+			} {
+				if n, err := verb(); n != 0 || !errors.Is(err, queue_job.ErrBadKey) {
+					t.Errorf("%s with %q at the end: %d, %v", what, end, n, err)
+				}
+			}
+			changed(t, 0)(jobs.Cancel(ctx, tx, queue_job.ID(99)))
+			commit(t, tx)
+		}
+		if list, err := jobs.Schedules(t.Context(), d.DB, queue_job.ScheduleFilter{}); err != nil || len(list) != 1 || !list[0].Paused.IsZero() {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func oneIf(did bool) int {
+	if did {
+		return 1
+	}
+	return 0
+}
