@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/create-info/persistent-queue/internal/conn"
 )
@@ -245,7 +246,7 @@ func (s *Store) countEnds(ctx context.Context, ends []jobEnd, flows map[uint64]*
 		}
 		if e.status == 1 {
 			lessen(less, e.node, e.followers)
-			if e.result != "" {
+			if e.result != "" && utf8.RuneCountInString(e.result) <= nodeResultMax { // somebody may have written a longer one into its row, by SQL
 				results[e.node] = e.result
 			}
 		}
@@ -378,6 +379,9 @@ func (s *Store) endFlow(ctx context.Context, id uint64, end flowEnd) (ended bool
 		s.ByKeyOf(s.Tables.Flows), end.as, s.NowSecond, args.ID(id), end.from), args.List...)
 	return n > 0, err
 }
+
+// nodeResultMax is how many characters the column result of a node holds.
+const nodeResultMax = 1024
 
 const (
 	bornMost      = 500     // jobs that are added by one transaction …
