@@ -100,7 +100,7 @@ var sentBy = map[string]*regexp.Regexp{
 	"MarkedRows":         regexp.MustCompile(`^SELECT \* FROM \(SELECT id, attempts, lost FROM async_job_tab`),
 	"Newest":             regexp.MustCompile(`^SELECT \(SELECT .*MAX\(id\).* FROM async_job_tab WHERE`),
 	"WrittenAhead":       regexp.MustCompile(`^SELECT \* FROM \(SELECT id FROM async_job_tab .* WHERE job_type IN \(.*start_time \+ \? >= update_time`),
-	"MendFlowsAhead":     regexp.MustCompile(`^UPDATE async_job_flow_tab .*SET due_at = CASE WHEN undo_after`),
+	"MendFlowsAhead":     regexp.MustCompile(`UPDATE .*async_job_flow_tab .*SET due_at = CASE WHEN undo_after`),
 	"MendAhead":          regexp.MustCompile(`^UPDATE async_job_tab .* SET start_time = start_time \+ `),
 	"HasScheduled":       regexp.MustCompile(`^SELECT \* FROM \(SELECT id, CASE WHEN .* AS stage FROM async_job_tab .* WHERE job_key = .* AND unique_in = `),
 	"NoteScheduled":      regexp.MustCompile(`^UPDATE async_job_type_tab .*SET cron_at = \? WHERE`),

@@ -191,9 +191,15 @@ WHERE id = 3
 -- AnyFlow
 SELECT *
 FROM (SELECT id
-  FROM async_job_flow_tab
-  WHERE state IN (0, 3, 4)
-  LIMIT 1) AS latest
+  FROM (SELECT id
+    FROM async_job_flow_tab
+    WHERE state IN (0, 3, 4)
+    LIMIT 1) AS going
+  UNION ALL SELECT id
+  FROM (SELECT id
+    FROM async_job_node_tab
+    WHERE state = 1
+    LIMIT 1) AS ready) AS latest
 FOR UPDATE;
 
 -- AnySchedule
@@ -472,7 +478,8 @@ FROM (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.followers, '') AS 
     AND n.state = 2
     AND (j.job_status = 1 OR n.counted = 0
       AND j.job_status IN (2, 5)
-      AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))) AS latest
+      AND (j.term = 0
+        AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60))) AS latest
 FOR UPDATE;
 
 -- CountEnds, rows
@@ -1404,7 +1411,8 @@ FROM (SELECT 0 AS part, id, 1 AS jobs
     AND j.create_time = n.born
   WHERE (j.job_status = 1 OR n.counted = 0
       AND j.job_status IN (2, 5)
-      AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))
+      AND (j.term = 0
+        AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60))
   UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
   FROM (SELECT job_id
     FROM async_job_node_tab
@@ -1468,6 +1476,35 @@ FROM (SELECT id, attempts, lost
 FOR UPDATE;
 
 -- MendAhead
+SELECT id
+FROM async_job_tab FORCE INDEX (PRIMARY)
+WHERE id IN (1,2)
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+ORDER BY id
+FOR UPDATE;
+UPDATE async_job_step_tab FORCE INDEX (PRIMARY)
+SET until_at = until_at - 1000 * (SELECT update_time - UNIX_TIMESTAMP()
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id = job_id)
+WHERE job_id IN (1,2)
+  AND kind IN (1, 2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab FORCE INDEX (PRIMARY)
+  WHERE id = job_id
+    AND create_time = created
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND start_time + 60 >= update_time
+    AND start_time > UNIX_TIMESTAMP() + 2
+    AND update_time > UNIX_TIMESTAMP() + 2
+    AND update_time > 1700000002
+    AND (term = 0
+      AND attempts > 0
+      AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+      AND start_time <= update_time + 1)
+    AND until_at + 60000 >= start_time * 1000
+    AND (kind = 1
+      AND ended_at > ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) DIV 1000) OR ended_at = 0
+      AND attempt = attempts));
 UPDATE async_job_tab FORCE INDEX (PRIMARY)
 SET start_time = start_time + UNIX_TIMESTAMP() - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END, update_time = UNIX_TIMESTAMP()
 WHERE id IN (1,2)
@@ -1480,6 +1517,17 @@ WHERE id IN (1,2)
     AND attempts > 0
     AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
     AND start_time <= update_time + 1);
+
+-- MendFlowsAhead
+/*M!
+SET STATEMENT sql_safe_updates=0 FOR */ UPDATE /*+ SET_VAR(sql_safe_updates=0) */ async_job_flow_tab
+SET due_at = CASE WHEN undo_after >= 0
+  AND due_at > UNIX_TIMESTAMP() + undo_after + 60
+  AND (deadline IS NULL OR due_at < deadline) THEN UNIX_TIMESTAMP() + undo_after WHEN created_at > UNIX_TIMESTAMP() + 60 THEN due_at - created_at + UNIX_TIMESTAMP() ELSE due_at END, deadline = CASE WHEN created_at > UNIX_TIMESTAMP() + 60 THEN deadline - created_at + UNIX_TIMESTAMP() ELSE deadline END, created_at = CASE WHEN created_at > UNIX_TIMESTAMP() + 60 THEN UNIX_TIMESTAMP() ELSE created_at END
+WHERE state IN (0, 3)
+  AND (undo_after >= 0
+    AND due_at > UNIX_TIMESTAMP() + undo_after + 60
+    AND (deadline IS NULL OR due_at < deadline) OR created_at > UNIX_TIMESTAMP() + 60);
 
 -- MendSchedule
 UPDATE async_job_type_tab FORCE INDEX (PRIMARY)
@@ -2338,7 +2386,8 @@ WHERE n.id >= 393216
   AND n.kind = 0
   AND n.counted <> 0;
 SELECT *
-FROM (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10) THEN 1 ELSE 0 END AS over_now
+FROM (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60) THEN 1 ELSE 0 END AS over_now
   FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
     AND j.create_time = n.born
   WHERE n.id >= 393216

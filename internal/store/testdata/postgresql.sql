@@ -171,9 +171,15 @@ WHERE id = 3
 
 -- AnyFlow
 WITH latest AS (SELECT id
-  FROM async_job_flow_tab
-  WHERE state IN (0, 3, 4)
-  LIMIT 1) SELECT *
+  FROM (SELECT id
+    FROM async_job_flow_tab
+    WHERE state IN (0, 3, 4)
+    LIMIT 1) AS going
+  UNION ALL SELECT id
+  FROM (SELECT id
+    FROM async_job_node_tab
+    WHERE state = 1
+    LIMIT 1) AS ready) SELECT *
 FROM latest
 FOR UPDATE;
 
@@ -469,7 +475,8 @@ WITH latest AS (SELECT n.id AS node, n.job_id, j.job_status, COALESCE(n.follower
     AND n.state = 2
     AND (j.job_status = 1 OR n.counted = 0
       AND j.job_status IN (2, 5)
-      AND (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10))) SELECT *
+      AND (j.term = 0
+        AND (j.changes & 268435456) = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10 OR j.update_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60))) SELECT *
 FROM latest
 FOR UPDATE; -- with "{393217,393218}"
 
@@ -1377,7 +1384,8 @@ WITH latest AS (SELECT 0 AS part, id, 1 AS jobs
     AND j.create_time = n.born
   WHERE (j.job_status = 1 OR n.counted = 0
       AND j.job_status IN (2, 5)
-      AND (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10))
+      AND (j.term = 0
+        AND (j.changes & 268435456) = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10 OR j.update_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60))
   UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
   FROM (SELECT job_id
     FROM async_job_node_tab
@@ -1442,6 +1450,35 @@ FROM latest
 FOR UPDATE; -- with "{1,2}", 9
 
 -- MendAhead
+SELECT id
+FROM async_job_tab
+WHERE id = ANY(CAST($1 AS bigint[]))
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+ORDER BY id
+FOR UPDATE; -- with "{1,2}"
+UPDATE async_job_step_tab
+SET until_at = until_at - 1000 * (SELECT update_time - CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)
+  FROM async_job_tab
+  WHERE id = job_id)
+WHERE job_id = ANY(CAST($1 AS bigint[]))
+  AND kind IN (1, 2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab
+  WHERE id = job_id
+    AND create_time = created
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND start_time + 60 >= update_time
+    AND start_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+    AND update_time > (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) + 2
+    AND update_time > 1700000002
+    AND (term = 0
+      AND attempts > 0
+      AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+      AND start_time <= update_time + 1)
+    AND until_at + 60000 >= start_time * 1000
+    AND (kind = 1
+      AND ended_at > (CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000) AS bigint) / 1000) OR ended_at = 0
+      AND attempt = attempts)); -- with "{1,2}"
 UPDATE async_job_tab
 SET start_time = start_time + (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint)) - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END, update_time = (SELECT CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint))
 WHERE id = ANY(CAST($1 AS bigint[]))
@@ -1454,6 +1491,16 @@ WHERE id = ANY(CAST($1 AS bigint[]))
     AND attempts > 0
     AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
     AND start_time <= update_time + 1); -- with "{1,2}"
+
+-- MendFlowsAhead
+UPDATE async_job_flow_tab
+SET due_at = CASE WHEN undo_after >= 0
+  AND due_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + undo_after + 60
+  AND (deadline IS NULL OR due_at < deadline) THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + undo_after WHEN created_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60 THEN due_at - created_at + CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) ELSE due_at END, deadline = CASE WHEN created_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60 THEN deadline - created_at + CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) ELSE deadline END, created_at = CASE WHEN created_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60 THEN CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) ELSE created_at END
+WHERE state IN (0, 3)
+  AND (undo_after >= 0
+    AND due_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + undo_after + 60
+    AND (deadline IS NULL OR due_at < deadline) OR created_at > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60);
 
 -- MendSchedule
 UPDATE async_job_type_tab
@@ -2352,7 +2399,8 @@ WHERE n.id >= $2
   AND n.state = 2
   AND n.kind = 0
   AND n.counted <> 0; -- with 0, 60000, 80000
-WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10) THEN 1 ELSE 0 END AS over_now
+WITH latest AS (SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) - 10 OR j.update_time > CAST(FLOOR(EXTRACT(EPOCH FROM statement_timestamp())) AS bigint) + 60) THEN 1 ELSE 0 END AS over_now
   FROM async_job_node_tab AS n  LEFT JOIN async_job_tab AS j  ON j.id = n.job_id
     AND j.create_time = n.born
   WHERE n.id >= $1

@@ -134,9 +134,15 @@ WHERE id = 3
 
 -- AnyFlow
 SELECT id
-FROM async_job_flow_tab
-WHERE state IN (0, 3, 4)
-LIMIT 1;
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE state IN (0, 3, 4)
+  LIMIT 1) AS going
+UNION ALL SELECT id
+FROM (SELECT id
+  FROM async_job_node_tab
+  WHERE state = 1
+  LIMIT 1) AS ready;
 
 -- AnySchedule
 SELECT revision
@@ -396,7 +402,8 @@ WHERE n.id IN (393217,393218)
   AND n.state = 2
   AND (j.job_status = 1 OR n.counted = 0
     AND j.job_status IN (2, 5)
-    AND (j.term = 0 OR j.update_time <= unixepoch() - 10));
+    AND (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= unixepoch() - 10 OR j.update_time > unixepoch() + 60));
 
 -- CountEnds, rows
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
@@ -1261,7 +1268,8 @@ FROM (SELECT id, job_id, born, counted
   AND j.create_time = n.born
 WHERE (j.job_status = 1 OR n.counted = 0
     AND j.job_status IN (2, 5)
-    AND (j.term = 0 OR j.update_time <= unixepoch() - 10))
+    AND (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= unixepoch() - 10 OR j.update_time > unixepoch() + 60))
 UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
 FROM (SELECT job_id
   FROM async_job_node_tab
@@ -1320,6 +1328,34 @@ WHERE id BETWEEN 1 AND 2
   AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4));
 
 -- MendAhead
+SELECT id
+FROM async_job_tab NOT INDEXED
+WHERE id BETWEEN 1 AND 2
+  AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+ORDER BY id;
+UPDATE async_job_step_tab NOT INDEXED
+SET until_at = until_at - 1000 * (SELECT update_time - unixepoch()
+  FROM async_job_tab NOT INDEXED
+  WHERE id = job_id)
+WHERE job_id IN (1,2)
+  AND kind IN (1, 2)
+  AND EXISTS (SELECT 1
+  FROM async_job_tab NOT INDEXED
+  WHERE id = job_id
+    AND create_time = created
+    AND (COALESCE(job_status, 0) = 0 OR job_status IN (3, 4))
+    AND start_time + 60 >= update_time
+    AND start_time > unixepoch() + 2
+    AND update_time > unixepoch() + 2
+    AND update_time > 1700000002
+    AND (term = 0
+      AND attempts > 0
+      AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
+      AND start_time <= update_time + 1)
+    AND until_at + 60000 >= start_time * 1000
+    AND (kind = 1
+      AND ended_at > (CAST(unixepoch('subsec') * 1000000 AS INTEGER) / 1000) OR ended_at = 0
+      AND attempt = attempts));
 UPDATE async_job_tab NOT INDEXED
 SET start_time = start_time + unixepoch() - update_time, changes = changes + CASE WHEN term = 0 THEN 1 ELSE 0 END, update_time = unixepoch()
 WHERE id BETWEEN 1 AND 2
@@ -1332,6 +1368,16 @@ WHERE id BETWEEN 1 AND 2
     AND attempts > 0
     AND (changes = 0 OR start_time <= update_time + 3600) OR (attempts > 0 OR changes <> 0)
     AND start_time <= update_time + 1);
+
+-- MendFlowsAhead
+UPDATE async_job_flow_tab
+SET due_at = CASE WHEN undo_after >= 0
+  AND due_at > unixepoch() + undo_after + 60
+  AND (deadline IS NULL OR due_at < deadline) THEN unixepoch() + undo_after WHEN created_at > unixepoch() + 60 THEN due_at - created_at + unixepoch() ELSE due_at END, deadline = CASE WHEN created_at > unixepoch() + 60 THEN deadline - created_at + unixepoch() ELSE deadline END, created_at = CASE WHEN created_at > unixepoch() + 60 THEN unixepoch() ELSE created_at END
+WHERE state IN (0, 3)
+  AND (undo_after >= 0
+    AND due_at > unixepoch() + undo_after + 60
+    AND (deadline IS NULL OR due_at < deadline) OR created_at > unixepoch() + 60);
 
 -- MendSchedule
 UPDATE async_job_type_tab NOT INDEXED
@@ -2144,7 +2190,8 @@ WHERE n.id >= 393216
   AND n.state = 2
   AND n.kind = 0
   AND n.counted <> 0;
-SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= unixepoch() - 10) THEN 1 ELSE 0 END AS over_now
+SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0
+    AND (j.changes & 268435456) = 0 OR j.update_time <= unixepoch() - 10 OR j.update_time > unixepoch() + 60) THEN 1 ELSE 0 END AS over_now
 FROM async_job_node_tab AS n NOT INDEXED LEFT JOIN async_job_tab AS j NOT INDEXED ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216

@@ -110,9 +110,15 @@ VALUES (?, ?, 0, ((UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6))) + CAST(CAST
 
 -- AnyFlow
 SELECT id
-FROM async_job_flow_tab
-WHERE state IN (0, 3, 4)
-LIMIT 1;
+FROM (SELECT id
+  FROM async_job_flow_tab
+  WHERE state IN (0, 3, 4)
+  LIMIT 1) AS going
+UNION ALL SELECT id
+FROM (SELECT id
+  FROM async_job_node_tab
+  WHERE state = 1
+  LIMIT 1) AS ready;
 
 -- AnySchedule
 SELECT revision
@@ -262,7 +268,8 @@ WHERE n.id IN (393217,393218)
   AND n.state = 2
   AND (j.job_status = 1 OR n.counted = 0
     AND j.job_status IN (2, 5)
-    AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10));
+    AND (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60));
 
 -- CountEnds, rows
 SELECT id, COALESCE(job_id, 0), born, state, waits, counted, kind, COALESCE(NULL, '')
@@ -625,7 +632,8 @@ FROM (SELECT id, job_id, born, counted
   AND j.create_time = n.born
 WHERE (j.job_status = 1 OR n.counted = 0
     AND j.job_status IN (2, 5)
-    AND (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10))
+    AND (j.term = 0
+      AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60))
 UNION ALL SELECT 2, COALESCE(MAX(job_id), 0), COUNT(*)
 FROM (SELECT job_id
   FROM async_job_node_tab
@@ -945,7 +953,8 @@ WHERE n.id >= 393216
   AND n.state = 2
   AND n.kind = 0
   AND n.counted <> 0;
-SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10) THEN 1 ELSE 0 END AS over_now
+SELECT n.id, n.job_id, CASE WHEN j.id IS NULL THEN -1 ELSE COALESCE(j.job_status, 0) END AS status, COALESCE(j.term, 0) AS term, CASE WHEN j.id IS NULL OR (j.term = 0
+    AND (j.changes & 268435456) = 0 OR j.update_time <= UNIX_TIMESTAMP() - 10 OR j.update_time > UNIX_TIMESTAMP() + 60) THEN 1 ELSE 0 END AS over_now
 FROM async_job_node_tab AS n FORCE INDEX (PRIMARY) LEFT JOIN async_job_tab AS j FORCE INDEX (PRIMARY) ON j.id = n.job_id
   AND j.create_time = n.born
 WHERE n.id >= 393216
