@@ -176,6 +176,36 @@ func TestATimeGetsOneJobFromManyWhoAddItAtOnceAndNoneFromWhoComesLater(t *testin
 	})
 }
 
+// Whoever puts or pauses a schedule in a transaction has its row until the commit.
+func TestATransactionThatHasASchedulesRowHoldsUpNoOtherSchedule(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		switch d.Name {
+		case "SQLite", "TiDB":
+			t.Skip("left out: " + d.Name + " cannot pass over rows that somebody has locked")
+		}
+		migrate(t, d)
+		jobs := openWithCron(t, d.DB)
+		put(t, jobs, d.DB, "held", "@every 1s", queue_job.AddModelJob{JobType: 2})
+		put(t, jobs, d.DB, "a", "@every 1s", queue_job.AddModelJob{JobType: 1})
+		tx := begin(t, d.DB)
+		put(t, jobs, tx, "held", "@every 1s", queue_job.AddModelJob{JobType: 2})
+		r := newRunnerWith(t, withCron(), d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, r) })
+		awaitMore(t, d.DB, 6)
+		oneForEachSecond(t, d.DB)
+		const late = "SELECT MAX(create_time + 100 - start_time) FROM async_job_tab WHERE create_time > (SELECT MIN(create_time) + 1 FROM async_job_tab)"
+		if s := number(t, d.DB, late) - 100; s > 1 { // but for those with which the schedule has begun
+			t.Errorf("a job was added %d s after its time", s)
+		}
+		commit(t, tx)
+		awaitAtLeast(t, d.DB, 1, "SELECT COUNT(*) FROM async_job_tab WHERE job_type = 2")
+	})
+}
+
 func TestASchedulesRowIsPutSteeredAndDeletedInTheCallersTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
@@ -277,6 +307,9 @@ func TestAScheduleIsRunNowAndItsPastTimesAreBackfilledAtADistance(t *testing.T) 
 		}
 		if _, err := jobs.BackfillSchedule(ctx, d.DB, "a", hour.Add(-20_000*time.Hour), hour, 0); err == nil || !strings.Contains(err.Error(), "split the range") {
 			t.Error(err)
+		}
+		if n, err := jobs.BackfillSchedule(ctx, d.DB, "a", hour.Add(-40*time.Hour), hour.Add(-30*time.Hour), 30*365*24*time.Hour); err == nil || n != 0 || !strings.Contains(err.Error(), "2106") {
+			t.Errorf("%d jobs that are due after the end of their column: %v", n, err)
 		}
 		if _, err := jobs.RunSchedule(ctx, d.DB, "b"); err == nil || !strings.Contains(err.Error(), queue_job.ErrNoSchedule.Error()) {
 			t.Error(err)

@@ -133,11 +133,13 @@ func (s *Store) Schedules(ctx context.Context, f ScheduleFilter, limit int) ([]S
 }
 
 // DueSchedules reads schedules that are not paused and whose next time is not after a moment, in unix seconds, or is to be reckoned; those of
-// the earliest times first. Fewer than the limit: there are no more.
+// the earliest times first. It leaves out those that a transaction has, such as one that puts a schedule, if the server can do that: whoever wrote to
+// such a row would wait for it, and all other schedules with it. Fewer than the limit: there are no more.
 func (s *Store) DueSchedules(ctx context.Context, upTo int64, limit int) ([]Schedule, error) {
 	args := s.Arguments()
-	found, err := s.schedules(ctx, s.FromPrimary(fmt.Sprintf("SELECT %s FROM %s WHERE next_at <= %s AND paused_at IS NULL ORDER BY next_at LIMIT %s",
-		scheduleColumns, s.Tables.Timetable, args.Number(upTo), args.Number(int64(limit)))), args.List)
+	free := strings.ReplaceAll(s.SkipLocked, "SKIP", "FOR UPDATE SKIP") // locks them for a moment itself; a server that would wait is asked for no lock
+	found, err := s.schedules(ctx, s.FromPrimary(fmt.Sprintf("SELECT %s FROM %s WHERE next_at <= %s AND paused_at IS NULL ORDER BY next_at LIMIT %s%s",
+		scheduleColumns, s.Tables.Timetable, args.Number(upTo), args.Number(int64(limit)), free)), args.List)
 	slices.SortFunc(found, func(a, b Schedule) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.Name, b.Name)) })
 	return found, conn.Wrap("due schedules", err)
 }
