@@ -396,7 +396,11 @@ func (j *Jobs) backfill(c *record.Schedule, from, to time.Time, now int64, every
 		if len(jobs) == backfillMax {
 			return nil, fmt.Errorf("there are more than %d times from %v to %v; split the range", backfillMax, from, to)
 		}
-		job := c.JobLater(at.Unix(), time.Unix(now, 0).Add(time.Duration(len(jobs))*every).Unix())
+		due, err := store.StartSecond(time.Unix(now, 0).Add(time.Duration(len(jobs)) * every))
+		if err != nil {
+			return nil, fmt.Errorf("the job for %v would fall due too late: %w", at, err)
+		}
+		job := c.JobLater(at.Unix(), int64(due))
 		if job.Params, err = encodedFor(job.Key, c, j.codec); err != nil {
 			return nil, err
 		}
@@ -422,6 +426,9 @@ func (j *Jobs) ofSchedule(
 			}
 			if len(found) == 0 {
 				return false, ErrNoSchedule
+			}
+			if found[0].Fault != nil {
+				return false, found[0].Fault
 			}
 			act.JobType = &found[0].JobType
 			act.Changed, err = do(st, &found[0])

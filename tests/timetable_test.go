@@ -176,6 +176,37 @@ func TestATimeGetsOneJobFromManyWhoAddItAtOnceAndNoneFromWhoComesLater(t *testin
 	})
 }
 
+// Somebody has written them by hand, or a later version has.
+func TestAScheduleWhoseSettingsCannotBeReadHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d dbtest.Database) {
+		migrate(t, d)
+		jobs := openWithCron(t, d.DB)
+		for _, name := range []string{"a", "bad", "c"} {
+			put(t, jobs, d.DB, name, "@every 1s", queue_job.AddModelJob{JobType: 1, JobParams: name})
+		}
+		execute(t, d.DB, "UPDATE async_job_schedule_tab SET settings = '{\"priority\":\"high\"}' WHERE name = 'bad'")
+		if list, err := jobs.Schedules(t.Context(), d.DB, queue_job.ScheduleFilter{}); err != nil || len(list) != 3 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if id, err := jobs.RunSchedule(t.Context(), d.DB, "bad"); err == nil || id != 0 {
+			t.Errorf("job %d, %v", id, err)
+		}
+		r := newRunnerWith(t, withCron(), d.DB, queue_job.Config{HandleJobFunc: (&runs{}).handler})
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stop(t, r) })
+		of := func(name string) string {
+			return fmt.Sprintf("SELECT COUNT(*) FROM async_job_tab WHERE params LIKE '%%%s%%' AND job_status = 1", name)
+		}
+		awaitAtLeast(t, d.DB, 2, of("a"))
+		awaitAtLeast(t, d.DB, 2, of("c"))
+		put(t, jobs, d.DB, "bad", "@every 1s", queue_job.AddModelJob{JobType: 1, JobParams: "bad"}) // which mends it
+		awaitAtLeast(t, d.DB, 1, of("bad"))
+	})
+}
+
 // Whoever puts or pauses a schedule in a transaction has its row until the commit.
 func TestATransactionThatHasASchedulesRowHoldsUpNoOtherSchedule(t *testing.T) {
 	t.Parallel()

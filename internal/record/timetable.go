@@ -30,6 +30,7 @@ type Schedule struct {
 	LastAt   int64  // the time that got a job last; 0: none has
 	LastJob  uint64 // that job
 	PutAt    int64
+	Fault    error // why the settings cannot be read: somebody has written others by hand, or a later version has
 }
 
 // ScheduleSettings is what the jobs of a schedule have besides their parameters, and how it adds them.
@@ -164,8 +165,8 @@ func (s *Store) schedules(ctx context.Context, query string, args []any) ([]Sche
 	found := make([]Schedule, len(rows))
 	for i := range rows {
 		found[i] = rows[i].Schedule
-		if text := rows[i].settings; text != "" && err == nil {
-			err = json.Unmarshal([]byte(text), &found[i].Settings)
+		if text := rows[i].settings; text != "" {
+			found[i].Fault = conn.Wrap("settings of the schedule", json.Unmarshal([]byte(text), &found[i].Settings)) // the others can be read
 		}
 	}
 	return found, err

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/create-info/persistent-queue/internal/bridge"
 	"github.com/create-info/persistent-queue/internal/ground"
 	"github.com/create-info/persistent-queue/internal/record"
+	"github.com/create-info/persistent-queue/internal/store"
 	"github.com/create-info/persistent-queue/internal/wake"
 	"github.com/create-info/persistent-queue/queue_job"
 )
@@ -150,29 +152,46 @@ func (t *timetable) step(ctx context.Context, turn Turn) (more bool, err error) 
 		due, err = t.table.DueSchedules(ctx, now+int64(scheduleAhead/time.Second), timetableMost+len(t.bad))
 		return err
 	})
+	var bad error // of the first of the schedules that are at fault themselves
+	others := 0
 	for i := 0; i < len(due) && err == nil && ctx.Err() == nil && turn.Trusted(); i++ {
 		if time.Now().Before(t.bad[due[i].Name]) {
 			continue
 		}
 		delete(t.bad, due[i].Name)
-		if err = t.fire(turn, &due[i], now); err != nil {
-			t.bad[due[i].Name] = time.Now().Add(timetableBad)
-			err = fmt.Errorf("schedule %q: %w", due[i].Name, err)
+		switch errOne := t.fire(turn, &due[i], now); {
+		case errOne == nil:
+			continue
+		case !errors.As(errOne, new(itsOwn)) && !store.IsRefused(errOne):
+			err = fmt.Errorf("schedule %q: %w", due[i].Name, errOne)
+		case bad == nil:
+			bad = fmt.Errorf("schedule %q: %w", due[i].Name, errOne)
+		default:
+			others++
 		}
+		t.bad[due[i].Name] = time.Now().Add(timetableBad * time.Duration(1+len(t.bad)/timetableMost)) // a look gets past so many
 	}
-	return len(due) >= timetableMost, err
+	if others > 0 {
+		bad = fmt.Errorf("%w; and %s", bad, ground.Plural(others, "other schedule fails", "other schedules fail"))
+	}
+	return len(due) >= timetableMost, errors.Join(err, bad)
 }
+
+// itsOwn is an error of a schedule: no database has said it, so the schedules behind it may do better.
+type itsOwn struct{ error }
+
+func (e itsOwn) Unwrap() error { return e.error }
 
 // fire adds the jobs for the times of a schedule that have come near or have passed. If somebody has changed it meanwhile, the next look sees
 // what it is now.
 func (t *timetable) fire(turn Turn, c *record.Schedule, now int64) error {
 	s, err := t.cron(c.Spec)
-	if err != nil {
-		return err
+	if err = cmp.Or(c.Fault, err); err != nil {
+		return itsOwn{err}
 	}
 	p, err := planSchedule(s, c.Reached, now-int64(timetableLate/time.Second), now, c.CatchUp)
 	if err != nil {
-		return err
+		return itsOwn{err}
 	}
 	next := p.next
 	if next == 0 {
@@ -206,7 +225,7 @@ func (t *timetable) add(turn Turn, c *record.Schedule, at, next int64) (went boo
 	params := c.Params
 	defer func() { c.Params = params }()
 	if c.Params, err = bridge.QueueJob.EncodedFor(c.Job(at).Key, c, t.codec); err != nil {
-		return false, err
+		return false, itsOwn{err}
 	}
 	err = t.send(turn, func(ctx context.Context) (err error) {
 		if c.Settings.NoOverlap && c.LastJob > 0 {

@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,8 +74,10 @@ func (r *rows) which(fits func(*record.Schedule) bool) (found []record.Schedule,
 	return found, nil
 }
 
-func (r *rows) DueSchedules(_ context.Context, upTo int64, _ int) ([]record.Schedule, error) {
-	return r.which(func(c *record.Schedule) bool { return c.HasNext && c.Next <= upTo && c.PausedAt == 0 })
+func (r *rows) DueSchedules(_ context.Context, upTo int64, limit int) ([]record.Schedule, error) {
+	found, err := r.which(func(c *record.Schedule) bool { return c.HasNext && c.Next <= upTo && c.PausedAt == 0 })
+	slices.SortStableFunc(found, func(a, b record.Schedule) int { return cmp.Compare(a.Next, b.Next) })
+	return found[:min(len(found), limit)], err
 }
 
 func (r *rows) SchedulesAhead(_ context.Context, after int64, _ int) ([]record.Schedule, error) {
@@ -294,6 +297,23 @@ func TestAScheduleThatCannotBeReadOrWrittenHoldsUpNoOther(t *testing.T) {
 			t.Errorf("no job for %v", times)
 		}
 	})
+}
+
+// A program without the time zones of its database cannot read a single text that names one.
+func TestSchedulesThatCannotBeReadHoldUpNoOtherHoweverManyTheyAre(t *testing.T) {
+	for _, many := range []int{30, 3000} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now().Unix()
+			r := newRows(record.Schedule{Name: "z", Spec: "each 1"})
+			for i := range many {
+				r.put(record.Schedule{Name: fmt.Sprintf("bad-%d", i), Spec: "nonsense"})
+			}
+			keptFor(t, r, 5*time.Minute)
+			if times := r.missing("z", 1, from+60, time.Now().Unix()-1); len(times) > 0 {
+				t.Errorf("beside %d schedules that cannot be read, no job for %d of the times, such as %v", many, len(times), times[0])
+			}
+		})
+	}
 }
 
 func TestAScheduleThatIsPausedOrDeletedAddsNothingMore(t *testing.T) {
