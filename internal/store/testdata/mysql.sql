@@ -794,7 +794,9 @@ FROM (SELECT name, spec, job_type, params, COALESCE(settings, '') AS settings, c
   WHERE next_at <= 1700000000
     AND paused_at IS NULL
   ORDER BY next_at
-  LIMIT 100) AS latest
+  LIMIT 100 /*!80001
+  FOR UPDATE SKIP LOCKED */ /*M!100600
+  FOR UPDATE SKIP LOCKED */) AS latest
 FOR UPDATE;
 
 -- EachStat

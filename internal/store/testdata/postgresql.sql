@@ -762,7 +762,8 @@ WITH latest AS (SELECT name, spec, job_type, params, COALESCE(settings, '') AS s
   WHERE next_at <= $1
     AND paused_at IS NULL
   ORDER BY next_at
-  LIMIT $2) SELECT *
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED) SELECT *
 FROM latest
 FOR UPDATE; -- with 1700000000, 100
 
