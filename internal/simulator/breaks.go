@@ -192,11 +192,13 @@ func (j *judge) everBroken(h *history) bool {
 	return slices.ContainsFunc(h.marks, func(m *mark) bool { return j.excuses(h, m) })
 }
 
-// stillUnaware reports whether a run is of a holder whose lease was broken, and who cannot know it yet.
+// stillUnaware reports whether a run is of a holder whose lease was broken, and who cannot know it yet: nobody could ask while the database stood
+// still.
 func (j *judge) stillUnaware(r *run) bool {
 	l := leaseTerm{r.lease.lease, r.term}
 	b, lock := j.broken[l], time.Duration(j.configOf(r.jobType).LockSecond)*time.Second
-	return j.underBroken(l, time.Now()) || b != nil && r.by.struck.Load() && time.Since(b.at) < lock || j.brokenAgain(r)
+	struck := b != nil && (r.by.struck.Load() || j.stoodStill(b.at, time.Now()))
+	return j.underBroken(l, time.Now()) || struck && time.Since(b.at) < lock || j.brokenAgain(r)
 }
 
 // brokenAgain reports whether the holder of a run had taken the lease again when it was broken, and it was broken again, which it cannot know yet.

@@ -202,9 +202,12 @@ func (j *judge) expectTurn(f *flowRow, n *flowRowNode) {
 	}
 }
 
-// expectFailure expects that something has gone wrong.
+// expectFailure expects that something has gone wrong, if only once: somebody may have retried it since.
 func (j *judge) expectFailure(f *flowRow, n *flowRowNode) {
-	failed := func(n flowRowNode) bool { return n.kind == store.NodeForward && n.counted != 0 }
+	ended := func(h *history) bool { return h.hasEnded }
+	failed := func(n flowRowNode) bool {
+		return n.kind == store.NodeForward && (n.counted != 0 || slices.ContainsFunc(jobsOf(&n), ended))
+	}
 	if f.state == store.FlowOpen && !slices.ContainsFunc(f.nodes[:f.jobs], failed) {
 		j.accuse("%s is added, and nothing has gone wrong in flow %d", n.order.label, f.id)
 	}
@@ -231,7 +234,8 @@ func (j *judge) expectItsTurnToUndo(f *flowRow, u *flowRowNode) {
 	}
 }
 
-// expectOver expects that the run of a job is over whose end was counted, for at most ten seconds.
+// expectOver expects that the run of a job is over whose end was counted, for at most ten seconds. A run whose lease somebody has broken counts as
+// lost for whoever has the lease next, also if its handler does not heed that.
 func (j *judge) expectOver(what string, h *history) {
 	const waitedFor = 9 * time.Second // in whole seconds
 	if h.hasSucceeded || h.revived || h.gone || j.world.weather.stepped {
@@ -239,7 +243,7 @@ func (j *judge) expectOver(what string, h *history) {
 	}
 	j.saw["end without success that counts"]++
 	for _, r := range h.runs {
-		if !r.over && time.Since(h.endedAt) < waitedFor && j.innocent(r.by) {
+		if !r.over && time.Since(h.endedAt) < waitedFor && j.innocent(r.by) && j.broken[leaseTerm{r.lease.lease, r.term}] == nil {
 			j.accuse("%s, and a run of %s goes on", what, h.name())
 		}
 	}

@@ -134,7 +134,9 @@ func (t *Table) becomes(f *flowRow, state int16) {
 func (t *Table) AnyFlow(ctx context.Context) (bool, error) {
 	return do(ctx, t, anyFlow, about{}, func() (bool, error) {
 		return slices.ContainsFunc(t.flows, func(f *flowRow) bool {
-			return f.committed && (f.state == store.FlowOpen || f.state == store.FlowStopping || f.state == store.FlowUndoing)
+			isReady := func(n flowRowNode) bool { return n.state == store.NodeReady }
+			going := f.state == store.FlowOpen || f.state == store.FlowStopping || f.state == store.FlowUndoing
+			return f.committed && (going || slices.ContainsFunc(f.nodes, isReady))
 		}), nil
 	})
 }
@@ -173,14 +175,13 @@ func (t *Table) LookAtNodes(ctx context.Context, after uint64, limit int) (store
 	})
 }
 
+// dueAgo is how far ahead a time may be, in seconds: what is later was written while a clock was ahead.
+const dueAgo = 60
+
 // isDue reports whether a flow is to be tended. One that is stopping, and was put off by a clock that was ahead, is, too.
 func (f *flowRow) isDue(now int64) bool {
-	const dueAgo = 60
 	return f.due > 0 && (f.state == store.FlowOpen && f.due <= now || f.state == store.FlowStopping && (f.due <= now || f.due > now+dueAgo))
 }
-
-// runIsOver is how many seconds after the end of a job its run is over, whatever became of it.
-const runIsOver = 10
 
 // toCount is the job of a node whose end has not been counted; nil: there is none.
 func (t *Table) toCount(n *flowRowNode, over bool) *Job {
@@ -194,7 +195,9 @@ func (t *Table) toCount(n *flowRowNode, over bool) *Job {
 	return nil
 }
 
-func (t *Table) isOver(row *Job) bool { return row.Term == 0 || row.Written <= t.now()-runIsOver }
+func (t *Table) isOver(row *Job) bool {
+	return row.Term == 0 && row.Changes&besideRun == 0 || row.Written <= t.now()-runIsOver || row.Written > t.now()+dueAgo
+}
 
 // flowEnd is the end of a job of a node.
 type flowEnd struct {

@@ -189,10 +189,12 @@ func (j *judge) expectLog(h *history) {
 }
 
 // neverHeard reports whether whoever counted a loss cannot know that it did: its mark arrived when it had given it up, or may have been answered
-// with an error; somebody broke its lease, so that it did not read the row again under that; and nothing has started under the mark.
+// with an error; somebody broke its lease, or cancelled the job, as the end of its flow does, so that it did not read the row again under that; and
+// nothing has started under the mark.
 func (j *judge) neverHeard(h *history, l *loss) bool {
-	b := j.broken[j.leaseOf(h, l.under)]
-	return b != nil && !b.at.IsZero() && (l.late || j.world.weather.broken > 0) && slices.ContainsFunc(h.marks, func(m *mark) bool {
+	b, row := j.broken[j.leaseOf(h, l.under)], j.world.table.find(h.id)
+	unread := b != nil && !b.at.IsZero() || row != nil && queue_job.JobStatus(row.Status) == queue_job.JobStatusCancelled
+	return unread && (l.late || j.world.weather.broken > 0) && slices.ContainsFunc(h.marks, func(m *mark) bool {
 		return m.by == l.noticed && m.term == l.under && m.run == nil
 	})
 }

@@ -15,9 +15,10 @@ import (
 // keyTaken is what package store adds to the changes of a row whose key was taken from it.
 const keyTaken = 1 << 30
 
-// besideRun is what package store adds to the changes of a row that runs again so soon after its end that a run of it may be under way.
 const (
+	// besideRun is what package store adds to the changes of a row that runs again so soon after its end that a run of it may be under way.
 	besideRun = 1 << 28
+	// runIsOver is how many seconds after the end of a job its run is over, whatever became of it.
 	runIsOver = 10
 )
 
