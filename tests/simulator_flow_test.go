@@ -270,7 +270,7 @@ func (p *flowPair) reopen(f flowOfPair) {
 	var again []uint64
 	err = p.real.InOneTransaction(p.Context(), func(st *record.Store) (err error) {
 		var ready []uint64
-		if again, ready, err = st.ReopenFlow(p.Context(), &flows[0]); err == nil && len(ready) > 0 {
+		if again, ready, _, err = st.ReopenFlow(p.Context(), &flows[0]); err == nil && len(ready) > 0 {
 			_, err = st.BearNow(p.Context(), ready)
 		}
 		return err

@@ -307,6 +307,7 @@ func (t *Table) ReopenFlow(id uint64) (jobs []uint64) {
 		switch node := &f.nodes[n]; {
 		case node.state == store.NodeBorn && t.itsJob(node) != nil:
 			jobs = append(jobs, node.job)
+		case node.kind == store.NodeAwait || node.kind == store.NodePass || !f.bears(node.kind): // a look lets pass what is ready
 		case node.state == store.NodeBorn, node.state == store.NodeRefused, node.state == store.NodeCalledOff, node.state == store.NodeReady:
 			node.state, node.job = store.NodeReady, 0
 			ready = append(ready, node.id)
