@@ -27,35 +27,55 @@ type installation struct {
 
 // startPrivate starts a server that shares nothing with the machine's own: no config file, a data directory that goes
 // with it, and a free port on the loopback. Its root has no password.
-func startPrivate(ctx context.Context, d database, i installation) (_ server, err error) {
+func startPrivate(ctx context.Context, d database, i installation) (s server, err error) {
 	dir, err := os.MkdirTemp("", "persistent-queue-testenv-")
 	if err != nil {
 		return server{}, err
 	}
-	stop := func() { os.RemoveAll(dir) }
 	defer func() {
 		if err != nil {
-			stop()
+			os.RemoveAll(dir)
 		}
 	}()
 	r, err := newRecipe(d, i, dir)
 	if err != nil {
 		return server{}, err
 	}
-	address, err := freeAddress()
-	if err != nil {
-		return server{}, err
+	if _, err := finish(ctx, newCommand(r.Init, placesIn(dir, 0))); err != nil {
+		return server{}, fmt.Errorf("data directory of %s: %w", d.name, err)
 	}
-	places := strings.NewReplacer(
+	return onFreePort(func(address *net.TCPAddr) (server, error) { return serve(ctx, d, i, r, address) })
+}
+
+// onFreePort starts something on a port that is free. Another process may take the port before that does: then it is another port's turn.
+func onFreePort(start func(address *net.TCPAddr) (server, error)) (s server, err error) {
+	const tries = 5
+	for range tries {
+		var address *net.TCPAddr
+		if address, err = freeAddress(); err != nil {
+			return server{}, err
+		}
+		if s, err = start(address); err == nil || !strings.Contains(err.Error(), "ddress already in use") {
+			return s, err
+		}
+	}
+	return s, err
+}
+
+// placesIn fills in what stands in braces in a recipe.
+func placesIn(dir string, port int) *strings.Replacer {
+	return strings.NewReplacer(
 		"{data}", filepath.Join(dir, "data"),
-		"{port}", strconv.Itoa(address.Port),
+		"{port}", strconv.Itoa(port),
 		"{socket}", filepath.Join(dir, "socket"),
 		"{pid}", filepath.Join(dir, "pid"),
 	)
-	if _, err := finish(ctx, newCommand(r.Init, places)); err != nil {
-		return server{}, fmt.Errorf("data directory of %s: %w", d.name, err)
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+}
+
+// serve starts a server on its data directory.
+func serve(ctx context.Context, d database, i installation, r recipe, address *net.TCPAddr) (_ server, err error) {
+	places := placesIn(r.Dir, address.Port)
+	log, err := os.Create(filepath.Join(r.Dir, "log"))
 	if err != nil {
 		return server{}, err
 	}
@@ -67,15 +87,16 @@ func startPrivate(ctx context.Context, d database, i installation) (_ server, er
 	if err != nil {
 		return server{}, fmt.Errorf("%s: %w", d.name, err)
 	}
-	stop = func() {
-		p.stop(d.stopSignal, serverGrace)
-		os.RemoveAll(dir)
-	}
 	dsn := places.Replace(d.dsn)
 	version, err := awaitVersion(ctx, d, dsn, p.ended)
 	if err != nil {
+		p.stop(d.stopSignal, serverGrace)
 		said, _ := os.ReadFile(log.Name())
 		return server{}, fmt.Errorf("%w%s", err, tail(string(said)))
+	}
+	stop := func() {
+		p.stop(d.stopSignal, serverGrace)
+		os.RemoveAll(r.Dir)
 	}
 	return server{d, dsn, version, fmt.Sprintf("%s, %s", i.how, address), r, stop}, nil
 }

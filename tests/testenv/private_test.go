@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -62,5 +64,26 @@ func TestRun_RefusesWhatIsNoCommand(t *testing.T) {
 		if code := run(arguments); code != 2 {
 			t.Errorf("%q: exit code %d", arguments, code)
 		}
+	}
+}
+
+func TestPrivate_APortThatSomebodyHasTakenMeanwhileIsLeftToThem(t *testing.T) {
+	var ports []int
+	s, err := onFreePort(func(address *net.TCPAddr) (server, error) {
+		if ports = append(ports, address.Port); len(ports) < 3 {
+			return server{}, errors.New("MySQL ended; its log:\n    | Can't start server: Bind on TCP/IP port: Address already in use")
+		}
+		return server{version: "9.7"}, nil
+	})
+	if err != nil || s.version != "9.7" || len(ports) != 3 {
+		t.Errorf("%v, %v, ports %v", s.version, err, ports)
+	}
+	ports = nil
+	refusal := errors.New("MySQL ended; its log:\n    | no space left on device")
+	if _, err := onFreePort(func(address *net.TCPAddr) (server, error) {
+		ports = append(ports, address.Port)
+		return server{}, refusal
+	}); !errors.Is(err, refusal) || len(ports) != 1 {
+		t.Errorf("%v, ports %v", err, ports)
 	}
 }
