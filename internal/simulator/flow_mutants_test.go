@@ -14,14 +14,14 @@ var flowMutants = []mutant.Mutant{
 	{
 		Name: "flow: what a count leaves to be added waits for a look",
 		File: "internal/flow/counter.go",
-		Old:  "\t\t\tc.bear(ctx, counted.Ready)\n",
+		Old:  "\t\t\tc.ready = append(c.ready, counted.Ready...)\n",
 		New:  "",
 		Seed: 80,
 	},
 	{
 		Name: "flow: a look adds nothing",
 		File: "internal/flow/counter.go",
-		Old:  "\tc.bear(ctx, look.Ready)\n",
+		Old:  "\t\tc.ready = look.Ready\n",
 		New:  "",
 		Seed: 416,
 	},
@@ -42,8 +42,8 @@ var flowMutants = []mutant.Mutant{
 	{
 		Name: "flow: a job that is refused keeps those from being added that come after it in the list",
 		File: "internal/flow/counter.go",
-		Old:  "\t\t\tif c.errlog.On(ctx, doingCount, err); !store.IsRefused(err) {\n",
-		New:  "\t\t\tif c.errlog.On(ctx, doingCount, err); err != nil {\n",
+		Old:  "\t\tif c.errlog.On(ctx, doingCount, err); !store.IsRefused(err) {\n",
+		New:  "\t\tif c.errlog.On(ctx, doingCount, err); err != nil {\n",
 		Seed: 80,
 	},
 	{
