@@ -61,14 +61,14 @@ type told struct {
 }
 
 var (
-	times  = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?|\b\d\d:\d\d( UTC)?<|\b\d+(\.\d+)?(d|h|ms|m|s)( ?\d+(\.\d+)?(h|ms|m|s))*\b`)
+	times  = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?( UTC)?|\b\d\d:\d\d(:\d\d)?( UTC)?<|\b\d+(\.\d+)?(d|h|ms|m|s)( ?\d+(\.\d+)?(h|ms|m|s))*\b`)
 	places = regexp.MustCompile(`\bx[12]="(\d+(?:\.\d+)?)%"`) // of marks in a chart
 	// The space between two columns of a table is as wide as the spans in them leave it.
 	columns = regexp.MustCompile(` {2,}`)
 	parts   = regexp.MustCompile(`(\d+(?:\.\d+)?)(d|h|ms|m|s)`)
 	// What two runs have not in common: drawings, whose columns begin with whole minutes, names that are drawn, and empty steps. And when a
 	// job was created: that is by the clock of the program that adds it.
-	varies = regexp.MustCompile(`(?m) (d|x|width|datetime)="[^"]*"|\b([0-9a-z]{12}|\d{13})\b|^.*,0,0,0,0,0,0,,,,\n|^pq_.*|^created  .*|"created": "[^"]*"|<dt>Added</dt>.*`)
+	varies = regexp.MustCompile(`(?m)<svg aria-hidden="true">.*?</svg>| (d|x|width|datetime)="[^"]*"|\b([0-9a-z]{12}|\d{13})\b|^.*,0,0,0,0,0,0,,,,\n|^pq_.*|^created  .*|"created": "[^"]*"|<dt>Added</dt>.*`)
 )
 
 // toldBy reads a text. Commands show times where the reader is: all of them lie as many hours further off.
@@ -85,9 +85,14 @@ func toldBy(text string, now time.Time) (t told) {
 		t.words += text[at:found[0]] + "@"
 		at = found[1]
 		switch plain := strings.TrimSuffix(strings.TrimSuffix(one, "<"), " UTC"); {
-		case strings.HasSuffix(one, "<"): // a time of day, below a chart
-			clock, _ := time.Parse("15:04", plain)
-			off := clock.Sub(time.Date(0, 1, 1, now.UTC().Hour(), now.UTC().Minute(), 0, 0, time.UTC))
+		case strings.HasSuffix(one, "<"): // a time of day, below a chart or in a job's timeline
+			seconds := 0
+			clock, err := time.Parse("15:04", plain)
+			if err != nil {
+				clock, _ = time.Parse(time.TimeOnly, plain)
+				seconds = now.UTC().Second()
+			}
+			off := clock.Sub(time.Date(0, 1, 1, now.UTC().Hour(), now.UTC().Minute(), seconds, 0, time.UTC))
 			t.times = append(t.times, time.Duration(math.Remainder(float64(off), float64(day))))
 		case len(plain) >= len(time.DateTime) && plain[4] == '-':
 			shown, err := time.Parse(time.RFC3339, plain)

@@ -25,6 +25,7 @@ var leaves = map[string]struct {
 	"audit list":        {},
 	"check":             {},
 	"check-config":      {elsewhere: true},
+	"deploy mark":       {args: "v1.2.3"},
 	"flow cancel":       {args: "1"},
 	"flow explain":      {args: "1"},
 	"flow get":          {args: "1"},
@@ -161,7 +162,7 @@ func TestANumberBelowZeroIsRefused(t *testing.T) {
 			}
 			flags++
 			var said bytes.Buffer
-			args := append(slices.Clone(line), "--"+f.Name+"="+value, "--dsn", "sqlite:///nowhere")
+			args := append(slices.Clone(line), "--"+f.Name+"="+value, "--dsn", "sqlite:///nowhere/jobs.db")
 			code := Run(t.Context(), args, Streams{strings.NewReader(""), io.Discard, &said})
 			if code != exitUsage || !strings.Contains(said.String(), f.Name) {
 				t.Errorf("pqueue %s: %d, %s", strings.Join(args, " "), code, said.String())
