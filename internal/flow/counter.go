@@ -100,11 +100,12 @@ func (c *Counter) Run(ctx context.Context) {
 		if len(c.ready) > 0 {
 			next = time.Now()
 		}
+		hinted := false
 		select {
 		case <-time.After(time.Until(next)):
 		case <-c.came:
 		case <-added:
-			c.until, at = time.Now().Add(eagerFor), time.Now()
+			hinted = true
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCount)
 			defer cancel()
@@ -112,6 +113,14 @@ func (c *Counter) Run(ctx context.Context) {
 			c.count(last, append(ended, c.busy...), true)
 			c.bearAll(last)
 			return
+		}
+		select { // whichever of several was drawn, what follows is the same
+		case <-added:
+			hinted = true
+		default:
+		}
+		if hinted {
+			c.until, at = time.Now().Add(eagerFor), time.Now()
 		}
 		ended, ask := c.take()
 		if len(c.busy) > 0 && !time.Now().Before(c.again) {

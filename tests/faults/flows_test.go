@@ -160,14 +160,16 @@ func (f *flowsUnderFaults) strike(settings workerSettings, times int) (kills, fr
 	dice := f.trial.dice()
 	var thaws sync.WaitGroup
 	defer thaws.Wait()
+	frozen := map[*worker]time.Time{} // until when
 	for n := range 2 * times {
 		time.Sleep(time.Duration(500+dice.IntN(1500)) * time.Millisecond)
 		w := f.holder(int32(1 + dice.IntN(3)))
 		switch {
-		case w == nil:
+		case w == nil, n%2 == 0 && time.Now().Before(frozen[w]): // it holds its lease until that ends
 		case n%2 == 0:
 			freezes++
 			f.freeze(w)
+			frozen[w] = time.Now().Add(2 * lock)
 			thaws.Go(func() {
 				time.Sleep(2 * lock)
 				w.signal(syscall.SIGCONT)

@@ -66,8 +66,8 @@ var mutants = []struct {
 	{mutant.Mutant{
 		Name: "a job that runs again without the key that another took",
 		File: "internal/store/unique.go",
-		Old:  `withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", KeyTaken)`,
-		New:  `withKeyBack   = fmt.Sprintf("unique_in = CASE WHEN changes < %d THEN unique_in END", KeyTaken)`,
+		Old:  `withKeyBack = fmt.Sprintf("unique_in = CASE WHEN changes >= %d THEN job_type ELSE unique_in END", KeyTaken)`,
+		New:  `withKeyBack = fmt.Sprintf("unique_in = CASE WHEN changes < %d THEN unique_in END", KeyTaken)`,
 	}, "TestNoTwoPendingJobsEverHaveOneUniqueKeyThoughHoldersAreKilled", ""},
 	{mutant.Mutant{
 		Name: "a broken lease that its holder does not see in its looks",
