@@ -398,7 +398,7 @@ func errorRows(s *faces.Series, h *faces.Happened, nameOf func(int32) string) (r
 	return rows
 }
 
-// mutedLast sorts errors that are muted behind those that are news.
+// mutedLast moves muted errors to the end of the list.
 func mutedLast(a, b *faces.Mute) int {
 	return cmp.Compare(order(a != nil), order(b != nil))
 }

@@ -55,7 +55,7 @@ func (c *console) setTheme(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// within returns an address of the console, relative to the overview. Any other address becomes that of the overview.
+// within returns the address if it is a page of the console, relative to the overview, and else the address of the overview.
 func within(address string) string {
 	to, err := url.Parse(address)
 	if err != nil || to.Scheme != "" || to.Host != "" || strings.HasPrefix(to.Path, "/") || slices.Contains(strings.Split(to.Path, "/"), "..") {

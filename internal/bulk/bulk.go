@@ -147,8 +147,9 @@ func find(ctx context.Context, st *record.Store, op *Operation, act *record.Act)
 	return jobs, to, err
 }
 
-// untilLocked ends a part before the first job that somebody has locked. A part that waits for a job would keep hundreds of others locked meanwhile,
-// which could neither start nor end. So a part that has no other job waits for it. If the server cannot pass over locked rows, the whole part waits.
+// untilLocked ends a part before the first job that somebody has locked. If the part waited for that job, it would keep hundreds of other jobs
+// locked, and they could neither start nor end. So a part that has no other job waits for it. If the server cannot pass over locked rows, the whole
+// part waits.
 func untilLocked(ctx context.Context, st *record.Store, jobs []uint64, reached uint64) ([]uint64, uint64, error) {
 	if len(jobs) < 2 || st.SkipLocked == "" {
 		return jobs, reached, nil
